@@ -1,0 +1,64 @@
+# Every command a developer types. `make` alone lists them.
+SHELL  := /bin/bash
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+NAME   ?= all
+QUICK  ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check laws bench figures format clean java
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(READY) ## join two very uneven live streams in order, without idle-waiting
+	@$(BIN)/python examples/uneven_streams.py
+
+test: check ## ruff, mypy and all tests
+	@$(BIN)/python -m pytest -q
+
+check: $(READY) ## ruff and mypy only
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+laws: $(READY) ## only the laws (DESIGN: nothing lost, punctuations never go back, ...), with more examples each
+	@$(BIN)/python -m pytest -q tests/laws --hypothesis-profile=thorough
+
+bench: $(READY) ## NAME=ets|union|all, QUICK=1 for the short run: a table, then one JSON line
+	@$(BIN)/python benchmarks/run.py $(NAME) $(if $(QUICK),--quick)
+
+figures: $(READY) ## redraw docs/figures from benchmarks/results
+	@$(BIN)/python benchmarks/figures.py
+
+format: $(READY) ## let ruff lay out the code
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix-only -q .
+
+clean: ## remove the virtual environment and all caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build src/*.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Set-up: redone only when the pins or the project's metadata change.
+$(READY): constraints.txt pyproject.toml
+	@$(MAKE) --no-print-directory java
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "slackwater needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+		|| { echo "cannot make a virtual environment: install python3-venv"; exit 1; }
+	@echo "installing into $(VENV) ..."
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,bench]'
+	@touch $@
+
+# Spark needs a Java runtime of version 17 or newer.
+java:
+	@v=$$(java -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p' | head -n 1); \
+	if [ "$${v:-0}" -ge 17 ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Java 17 or newer is missing: installing it with apt ..."; \
+		apt-get update -qq && { apt-get install -qq -y openjdk-17-jre-headless || apt-get install -qq -y default-jre-headless; } >/dev/null; \
+	else \
+		echo "Java 17 or newer is missing. Install it (Debian: apt install default-jre-headless) and call make again."; exit 1; \
+	fi

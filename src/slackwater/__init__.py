@@ -1,0 +1,1 @@
+"""Slackwater: the time layer for PySpark."""

@@ -1,0 +1,208 @@
+"""Everything Slackwater raises, as one tree.
+
+    SlackwaterError
+    ├── PlanError            a pipeline that cannot work, refused when it is built
+    │   ├── NeedsOrder           an order-sensitive step on a stream that is neither ordered nor punctuated
+    │   ├── SchemaMismatch       columns that are missing, clash, or have a type the step cannot use
+    │   └── BadDuration          a length of time that cannot be read, or does not fit the stream's time
+    └── RunError             a stream that broke a promise, or a user's function that failed, while running
+        ├── BadElement           an element that contradicts the elements before it
+        │   ├── BrokenPunctuation    it concerns time that a punctuation had closed
+        │   ├── BrokenOrder          it is older than its predecessor on a stream declared ordered
+        │   ├── UnknownEvent         it adjusts an event that is not there
+        │   ├── BackwardInterval     it ends before it starts
+        │   └── BadTime              its time is missing, or cannot be held in int64 microseconds
+        └── StepFailed           a user's function or a sink raised; names the step, the row and the cause
+
+Each message follows one formula: where, what was promised, what came, what to do. The texts are built by
+the named constructors below, so that each is written and tested once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def message(headline: str, facts: Mapping[str, object] | None = None, hint: str = "") -> str:
+    """Lay out a message: a headline, aligned facts, one hint.
+
+    >>> print(message("step 'union#1' stopped", {"input": "b"}, "close b"))
+    step 'union#1' stopped
+        input  b
+        hint: close b
+    """
+    lines = [headline]
+    width = max((len(name) for name in facts or {}), default=0)
+    lines += [f"    {name:<{width}}  {value}" for name, value in (facts or {}).items()]
+    if hint:
+        lines.append(f"    hint: {hint}")
+    return "\n".join(lines)
+
+
+class SlackwaterError(Exception):
+    """The root of all errors that Slackwater raises on purpose."""
+
+
+class PlanError(SlackwaterError):
+    """A pipeline that cannot work; raised while it is being built, before any row flows."""
+
+
+class NeedsOrder(PlanError):
+    """An order-sensitive step on a stream that is neither ordered nor punctuated."""
+
+    @classmethod
+    def at(cls, step: str, line: str) -> NeedsOrder:
+        """Name the refused step and show the line of explain() that is at fault."""
+        return cls(
+            message(
+                f"{step} needs to know when a time is complete, and this stream never says so",
+                {"stream": line},
+                "declare the order with assume_ordered() if rows come in order of time, or read a stream "
+                "that carries punctuations",
+            )
+        )
+
+
+class SchemaMismatch(PlanError):
+    """Columns that are missing, clash, or have a type the step cannot use."""
+
+    @classmethod
+    def missing(cls, step: str, name: str, known: Iterable[str]) -> SchemaMismatch:
+        """A column was named that the stream does not have."""
+        return cls(
+            message(f"{step} names a column that is not there", {"asked for": name, "there are": ", ".join(known)})
+        )
+
+    @classmethod
+    def clash(cls, step: str, name: str, hint: str) -> SchemaMismatch:
+        """Two columns would have the same name."""
+        return cls(message(f"{step} would make two columns of one name", {"name": name}, hint))
+
+    @classmethod
+    def wrong_type(cls, step: str, name: str, found: object, wanted: str, hint: str = "") -> SchemaMismatch:
+        """A column has a type that the step cannot use."""
+        return cls(
+            message(
+                f"{step} cannot use the type of a column",
+                {"column": name, "type": found, "wanted": wanted},
+                hint,
+            )
+        )
+
+
+class BadDuration(PlanError):
+    """A length of time that cannot be read, or does not fit the stream's kind of time."""
+
+
+class RunError(SlackwaterError):
+    """Something that only running can show."""
+
+
+class BadElement(RunError):
+    """An element that contradicts the elements before it."""
+
+
+class BrokenPunctuation(BadElement):
+    """An element concerns time that an earlier punctuation had closed."""
+
+    @classmethod
+    def by(cls, where: str, element: object, complete_before: object) -> BrokenPunctuation:
+        """Name the element and the punctuation it contradicts."""
+        return cls(
+            message(
+                f"{where} got an element that an earlier punctuation had ruled out",
+                {"element": element, "complete before": complete_before},
+                "punctuate later at the source, or keep the element out of the stream",
+            )
+        )
+
+
+class BrokenOrder(BadElement):
+    """An element is older than its predecessor on a stream that was declared ordered."""
+
+    @classmethod
+    def by(cls, where: str, came: object, after: object) -> BrokenOrder:
+        """Name the element and the one before it."""
+        return cls(
+            message(
+                f"{where} was promised an ordered stream and got an older element after a newer one",
+                {"element": came, "came after": after},
+                "drop assume_ordered() and treat the stream as disordered",
+            )
+        )
+
+
+class UnknownEvent(BadElement):
+    """An adjust names an event that is not in the temporal table."""
+
+    @classmethod
+    def adjusted_by(cls, where: str, element: object) -> UnknownEvent:
+        """Name the adjust."""
+        return cls(
+            message(
+                f"{where} got an adjust of an event that is not there",
+                {"element": element},
+                "payload, start and prior_end must be those of an event inserted before and not removed since",
+            )
+        )
+
+
+class BackwardInterval(BadElement):
+    """An element ends before it starts."""
+
+    @classmethod
+    def of(cls, where: str, element: object) -> BackwardInterval:
+        """Name the element."""
+        return cls(message(f"{where} got an element that ends before it starts", {"element": element}))
+
+
+class BadTime(BadElement):
+    """A time is missing, or cannot be held in int64 microseconds."""
+
+    @classmethod
+    def missing(cls, where: str, column: str, row: int) -> BadTime:
+        """The time column holds a null."""
+        return cls(
+            message(
+                f"{where} got a row without a time",
+                {"column": column, "row": row},
+                "filter such rows out, or fill the column, before the stream is made",
+            )
+        )
+
+    @classmethod
+    def overflow(cls, where: str, element: object, doing: str) -> BadTime:
+        """A computed time does not fit into int64."""
+        return cls(
+            message(
+                f"{where} would leave the range of int64",
+                {"element": element, "while": doing},
+                "no event may come within one window of the ends of int64",
+            )
+        )
+
+    @classmethod
+    def too_fine(cls, where: str, column: str, row: int, value: object) -> BadTime:
+        """A nanosecond timestamp is not a whole number of microseconds."""
+        return cls(
+            message(
+                f"{where} got a time finer than a microsecond",
+                {"column": column, "row": row, "nanoseconds": value},
+                'round the column first, for example pc.floor_temporal(column, unit="microsecond")',
+            )
+        )
+
+
+class StepFailed(RunError):
+    """A user's function or a sink raised. What was emitted before it stays emitted."""
+
+    @classmethod
+    def at(cls, step: str, row: int | None, values: object, cause: BaseException) -> StepFailed:
+        """Name the step, the first row that fails by itself where there is one, and the cause."""
+        facts: dict[str, object] = {"cause": f"{type(cause).__name__}: {cause}"}
+        if row is not None:
+            facts = {"row": f"{row} of this step's input", "values": values, **facts}
+        return cls(message(f"step {step!r} failed", facts))

@@ -1,0 +1,1 @@
+"""What flows: elements, columnar batches of them, and how user tables become such batches."""

@@ -1,0 +1,206 @@
+"""EventBatch: an immutable, columnar chunk of a physical stream, punctuations included.
+
+Every element is one position of `start` (and of `kind`, `end`, `prior_end` where those are present), punctuations
+too: they stand inline, at the place where they were said. `payload` is dense: it has one row per insert or adjust
+and none for punctuations, so user columns never hold made-up values. See docs/decisions/0002.
+
+Absent columns are statements about the whole batch:
+    kind is None       every element is an insert
+    end is None        every event is a point, lasting for [start, start + 1)
+    prior_end is None  there is no adjust
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.events.kinds import Kind
+from slackwater.progress.instants import FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from slackwater.progress.instants import Instant
+
+Times: TypeAlias = "NDArray[np.int64]"
+"""A column of instants."""
+
+Kinds: TypeAlias = "NDArray[np.int8]"
+"""A column of Kind values."""
+
+Mask: TypeAlias = "NDArray[np.bool_]"
+"""A column of yes or no."""
+
+_PUNCTUATE = np.array([Kind.PUNCTUATE], dtype=np.int8)
+_PUNCTUATE.flags.writeable = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventBatch:
+    """A chunk of a physical stream: inserts, adjusts and punctuations in the order they were said.
+
+    >>> batch = EventBatch.inserts(pa.record_batch({"x": ["a", "b"]}), start=[3, 5])
+    >>> len(batch), batch.rows, batch.start.tolist()
+    (2, 2, [3, 5])
+    >>> both = EventBatch.concat([batch, batch.punctuation(5)])
+    >>> len(both), both.rows, both.last_punctuation()
+    (3, 2, 5)
+    """
+
+    payload: pa.RecordBatch
+    start: Times
+    end: Times | None = None
+    kind: Kinds | None = None
+    prior_end: Times | None = None
+
+    def __post_init__(self) -> None:
+        for column in (self.start, self.end, self.kind, self.prior_end):
+            if column is not None and column.flags.writeable:
+                column.flags.writeable = False
+
+    @classmethod
+    def inserts(
+        cls,
+        payload: pa.RecordBatch,
+        start: Times | Sequence[Instant],
+        end: Times | Sequence[Instant] | None = None,
+    ) -> EventBatch:
+        """Make a batch of inserts; without `end` they are point events. Copies nothing that is int64 already."""
+        return cls(payload, _times(start), None if end is None else _times(end))
+
+    @classmethod
+    def concat(cls, batches: Sequence[EventBatch]) -> EventBatch:
+        """Join batches of one schema, in order. Cost: one copy of all columns; none for a single batch."""
+        if len(batches) == 1:
+            return batches[0]
+        return cls(
+            pa.concat_batches([batch.payload for batch in batches]),
+            np.concatenate([batch.start for batch in batches]),
+            _concat_present(batches, "end", EventBatch.ends),
+            _concat_present(batches, "kind", EventBatch.kinds),
+            _concat_present(batches, "prior_end", EventBatch.prior_ends),
+        )
+
+    def punctuation(self, complete_before: Instant) -> EventBatch:
+        """Make a batch of one punctuation, with this batch's schema and columns."""
+        return punctuation_like(self.payload.slice(0, 0), complete_before)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def rows(self) -> int:
+        """How many inserts and adjusts there are."""
+        return int(self.payload.num_rows)
+
+    def ends(self) -> Times:
+        """`end`, with point events spelled out as [start, start + 1)."""
+        return self.start + 1 if self.end is None else self.end
+
+    def kinds(self) -> Kinds:
+        """`kind`, spelled out where it is absent."""
+        return np.zeros(len(self), dtype=np.int8) if self.kind is None else self.kind
+
+    def prior_ends(self) -> Times:
+        """`prior_end`, spelled out where it is absent (and meaningless there)."""
+        return self.start if self.prior_end is None else self.prior_end
+
+    def is_data(self) -> Mask | None:
+        """Which elements are inserts or adjusts; None when all are."""
+        return None if self.kind is None else self.kind != Kind.PUNCTUATE
+
+    def punctuations(self) -> Times:
+        """The instants of the punctuations, in order."""
+        return self.start[:0] if self.kind is None else self.start[self.kind == Kind.PUNCTUATE]
+
+    def last_punctuation(self) -> Instant | None:
+        """The last punctuation, if there is one."""
+        said = self.punctuations()
+        return int(said[-1]) if len(said) else None
+
+    def data(self) -> EventBatch:
+        """Return the batch without its punctuations. Copies nothing when there are none."""
+        if self.rows == len(self):
+            return self
+        keep = self.kind != Kind.PUNCTUATE
+        kind = None if self.prior_end is None else _at(self.kind, keep)
+        return EventBatch(self.payload, self.start[keep], _at(self.end, keep), kind, _at(self.prior_end, keep))
+
+    def slice(self, first: int, stop: int) -> EventBatch:
+        """Elements first to stop. Cost: O(1), plus counting the punctuations before `stop` when there are any."""
+        row, last_row = first, stop
+        if self.kind is not None:
+            row = int(np.count_nonzero(self.kind[:first] != Kind.PUNCTUATE))
+            last_row = row + int(np.count_nonzero(self.kind[first:stop] != Kind.PUNCTUATE))
+        cut = slice(first, stop)
+        return EventBatch(
+            self.payload.slice(row, last_row - row),
+            self.start[cut],
+            _at(self.end, cut),
+            _at(self.kind, cut),
+            _at(self.prior_end, cut),
+        )
+
+    def keep_rows(self, keep: Mask) -> EventBatch:
+        """Keep the data rows that `keep` marks, and every punctuation. `keep` has one entry per payload row."""
+        if keep.all():
+            return self
+        elements = keep
+        if self.kind is not None:
+            elements = self.kind == Kind.PUNCTUATE
+            elements[~elements] = keep
+        return EventBatch(
+            self.payload.filter(pa.array(keep)),
+            self.start[elements],
+            _at(self.end, elements),
+            _at(self.kind, elements),
+            _at(self.prior_end, elements),
+        )
+
+    def take_rows(self, rows: NDArray[np.int64]) -> EventBatch:
+        """Gather data rows by number; only for batches without punctuations and adjusts."""
+        assert self.kind is None, "take_rows is for insert-only batches"
+        return EventBatch(self.payload.take(pa.array(rows)), self.start[rows], _at(self.end, rows))
+
+    def with_payload(self, payload: pa.RecordBatch) -> EventBatch:
+        """Return the same elements with other payload columns, row for row."""
+        return EventBatch(payload, self.start, self.end, self.kind, self.prior_end)
+
+    def check(self) -> None:
+        """Assert that the columns fit together, that no interval runs backward and no end is past FOREVER."""
+        n = len(self)
+        for column in (self.end, self.kind, self.prior_end):
+            assert column is None or len(column) == n, self
+        data = self.is_data()
+        assert self.rows == (n if data is None else np.count_nonzero(data)), self
+        assert (self.prior_end is not None) or not (self.kinds() == Kind.ADJUST).any(), self
+        starts, ends = (self.start, self.ends()) if data is None else (self.start[data], self.ends()[data])
+        assert (starts < FOREVER).all(), self
+        assert (ends >= starts).all(), self
+
+
+def punctuation_like(no_rows: pa.RecordBatch, complete_before: Instant) -> EventBatch:
+    """Make a batch of one punctuation; `no_rows` is an empty payload of the stream's schema."""
+    return EventBatch(no_rows, np.array([complete_before], dtype=np.int64), None, _PUNCTUATE)
+
+
+def _times(values: Times | Sequence[Instant]) -> Times:
+    # A view, so that making the column read-only leaves the caller's own array alone.
+    return np.asarray(values, dtype=np.int64).view()
+
+
+def _at(column: Any, where: Any) -> Any:
+    return None if column is None else column[where]
+
+
+def _concat_present(batches: Sequence[EventBatch], name: str, spelled_out: Any) -> Any:
+    """Concatenate a column unless it is absent everywhere."""
+    if all(getattr(batch, name) is None for batch in batches):
+        return None
+    return np.concatenate([spelled_out(batch) for batch in batches])

@@ -1,0 +1,216 @@
+"""Which columns of a table are time, and which are payload; the way from Arrow to EventBatch and back.
+
+The time columns leave the payload when a batch is made and come back, in their own type and place, when it is
+shown. In between, application time is int64 and the payload is untouched Arrow memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import BackwardInterval, BadTime, SchemaMismatch
+from slackwater.events.batch import EventBatch
+from slackwater.progress.instants import FOREVER, Instant, format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from slackwater.events.batch import Times
+
+_MICROSECONDS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_MICROSECONDS_PER_DAY = 86_400_000_000
+_NANOSECONDS_PER_MICROSECOND = 1_000
+
+
+@dataclass(frozen=True)
+class TimeColumn:
+    """A column of instants: its name, and the Arrow type in which users see it."""
+
+    name: str
+    type: pa.DataType
+
+    @classmethod
+    def of(cls, schema: pa.Schema, name: str, step: str) -> TimeColumn:
+        """Find a column that can serve as time, or say why there is none."""
+        if name not in schema.names:
+            raise SchemaMismatch.missing(step, name, schema.names)
+        kind = schema.field(name).type
+        if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind)):
+            wanted = "a timestamp, a date or an integer"
+            raise SchemaMismatch.wrong_type(step, name, kind, wanted, "parse or cast the column first")
+        return cls(name, kind)
+
+    @property
+    def calendar(self) -> bool:
+        """Whether instants are microseconds UTC; otherwise they are sequence numbers."""
+        return bool(pa.types.is_temporal(self.type))
+
+    def renamed(self, name: str) -> TimeColumn:
+        """Return a column for computed instants of the same kind of time, fine enough for every instant."""
+        if not self.calendar:
+            return TimeColumn(name, pa.int64())
+        return TimeColumn(name, pa.timestamp("us", getattr(self.type, "tz", None)))
+
+    def show(self, instant: Instant) -> str:
+        """Write one instant for people."""
+        return format_instant(instant, calendar=self.calendar)
+
+    def read(self, column: pa.Array, where: str) -> Times:
+        """Turn the column into instants; refuse nulls. Copies nothing for microseconds and int64."""
+        if column.null_count:
+            row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            raise BadTime.missing(where, self.name, row)
+        return self._read_present(column, where)
+
+    def read_or_forever(self, column: pa.Array, where: str) -> Times:
+        """Turn the column into instants; a null means that the end is not known yet: FOREVER."""
+        if not column.null_count:
+            return self._read_present(column, where)
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        zero = pa.scalar(0, pa.int64()).cast(_integer_of(self.type)).cast(self.type)
+        times = self._read_present(column.fill_null(zero), where).copy()
+        times[missing] = FOREVER
+        return times
+
+    def _read_present(self, column: pa.Array, where: str) -> Times:
+        if pa.types.is_date(self.type):
+            column = column.cast(pa.timestamp("s"))
+        unit = column.type.unit if pa.types.is_timestamp(column.type) else "us"
+        try:
+            ticks = column.cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid as error:
+            raise BadTime.overflow(where, self.name, f"reading {self.type}: {error}") from error
+        if unit == "ns":
+            return self._from_nanoseconds(ticks, where)
+        factor = _MICROSECONDS_PER_UNIT[unit]
+        if factor == 1:
+            return ticks
+        limit = FOREVER // factor
+        if len(ticks) and max(-int(ticks.min()), int(ticks.max())) > limit:
+            raise BadTime.overflow(where, self.name, f"turning {self.type} into microseconds")
+        return ticks * factor
+
+    def _from_nanoseconds(self, ticks: Times, where: str) -> Times:
+        times, rest = np.divmod(ticks, _NANOSECONDS_PER_MICROSECOND)
+        if rest.any():
+            row = int(np.flatnonzero(rest)[0])
+            raise BadTime.too_fine(where, self.name, row, int(ticks[row]))
+        return times
+
+    def write(self, times: Times) -> pa.Array:
+        """Turn instants into a column of this type; FOREVER becomes null. Copies nothing for microseconds."""
+        open_ended = times == FOREVER
+        if open_ended.any():
+            return pc.if_else(pa.array(~open_ended), self._write(np.where(open_ended, 0, times)), None)
+        return self._write(times)
+
+    def _write(self, times: Times) -> pa.Array:
+        if pa.types.is_integer(self.type):
+            return pa.array(times).cast(self.type)
+        if pa.types.is_date(self.type):
+            return pa.array(times // _MICROSECONDS_PER_DAY).cast(pa.int32()).view(pa.date32()).cast(self.type)
+        if self.type.unit == "ns":
+            return pa.array(times * _NANOSECONDS_PER_MICROSECOND).view(self.type)
+        return pa.array(times // _MICROSECONDS_PER_UNIT[self.type.unit]).view(self.type)
+
+
+def _integer_of(kind: pa.DataType) -> pa.DataType:
+    """The integer type that Arrow casts to `kind` without a change of bits."""
+    if pa.types.is_integer(kind):
+        return kind
+    return pa.int32() if pa.types.is_date32(kind) else pa.int64()
+
+
+@dataclass(frozen=True)
+class EventSchema:
+    """The payload columns of a stream, its time columns, and the order in which users see them all.
+
+    >>> schema = EventSchema.of(pa.schema({"at": pa.int64(), "x": pa.string()}), time="at")
+    >>> batch = schema.read(pa.record_batch({"at": [3, 5], "x": ["a", "b"]}), where="source")
+    >>> batch.start.tolist(), schema.show(batch).column_names
+    ([3, 5], ['at', 'x'])
+    """
+
+    payload: pa.Schema
+    time: TimeColumn
+    until: TimeColumn | None
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, schema: pa.Schema, time: str, until: str | None = None, step: str = "stream") -> EventSchema:
+        """Split a table's schema into time and payload."""
+        twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+        if twice is not None:
+            raise SchemaMismatch.clash(step, twice, "rename one of them before the stream is made")
+        time_column = TimeColumn.of(schema, time, step)
+        until_column = None if until is None else TimeColumn.of(schema, until, step)
+        if until_column is not None and until_column.calendar != time_column.calendar:
+            wanted = f"the same kind of time as {time!r} ({time_column.type})"
+            raise SchemaMismatch.wrong_type(step, until_column.name, until_column.type, wanted)
+        payload = pa.schema([field for field in schema if field.name not in {time, until}])
+        return cls(payload, time_column, until_column, tuple(schema.names))
+
+    @property
+    def calendar(self) -> bool:
+        """Whether time is calendar time; otherwise sequence numbers."""
+        return self.time.calendar
+
+    @cached_property
+    def no_rows(self) -> pa.RecordBatch:
+        """An empty payload."""
+        return pa.RecordBatch.from_pylist([], schema=self.payload)
+
+    @cached_property
+    def shown(self) -> pa.Schema:
+        """The schema that users see: payload and time columns in their places."""
+        times = {column.name: pa.field(column.name, column.type) for column in self.time_columns()}
+        return pa.schema([times.get(name) or self.payload.field(name) for name in self.columns])
+
+    def time_columns(self) -> tuple[TimeColumn, ...]:
+        """The time column, and the until column if there is one."""
+        return (self.time,) if self.until is None else (self.time, self.until)
+
+    def read(self, table: pa.RecordBatch, where: str) -> EventBatch:
+        """Make inserts of a user's rows; refuse times that are missing, too large or run backward."""
+        start = self.time.read(table.column(self.time.name), where)
+        end = None
+        if len(start) and int(start.max()) == FOREVER:
+            raise BadTime.overflow(where, self.time.name, "reading an event at the very end of int64")
+        if self.until is not None:
+            end = self.until.read_or_forever(table.column(self.until.name), where)
+            if (end < start).any():
+                row = int(np.flatnonzero(end < start)[0])
+                raise BackwardInterval.of(where, f"row {row}: {table.slice(row, 1).to_pylist()[0]}")
+        payload = table.select(self.payload.names)
+        return EventBatch(payload, start, end)
+
+    def show(self, batch: EventBatch) -> pa.RecordBatch:
+        """Return the data rows as users see them, time columns included. Copies no payload."""
+        data = batch.data()
+        columns = {name: data.payload.column(name) for name in self.payload.names}
+        columns[self.time.name] = self.time.write(data.start)
+        if self.until is not None:
+            columns[self.until.name] = self.until.write(data.ends())
+        return pa.RecordBatch.from_arrays([columns[name] for name in self.columns], schema=self.shown)
+
+    def with_payload(self, payload: pa.Schema, columns: Iterable[str]) -> EventSchema:
+        """Return the same times over other payload columns, to be shown in the given order."""
+        return EventSchema(payload, self.time, self.until, tuple(columns))
+
+    def with_times(self, time: TimeColumn, until: TimeColumn | None, step: str) -> EventSchema:
+        """Return new time columns, first in place; the present ones become payload. See `keep_times`."""
+        for column in (time, until):
+            if column is not None and column.name in self.columns:
+                raise SchemaMismatch.clash(step, column.name, "rename the column with select() first")
+        new = (time.name,) if until is None else (time.name, until.name)
+        return EventSchema(self.shown, time, until, (*new, *self.columns))
+
+    def keep_times(self, batch: EventBatch) -> pa.RecordBatch:
+        """Return the payload that a schema made by `with_times` has: everything that users see now."""
+        return self.show(batch)

@@ -1,0 +1,1 @@
+"""Pure state machines over event batches: no clock, no I/O, no thread, no Spark."""

@@ -1,0 +1,77 @@
+"""The contract of every operator, and its laws.
+
+An operator is a pure state machine: values in, values out, everything that changes its state in its own file.
+It reads no clock, no file, no environment and no random number, so the same calls give the same answers.
+
+Laws (the torture harness in slackwater.testing runs them on every subclass it finds):
+    1. The temporal table of the output does not depend on how the input was cut into batches, nor, for several
+       ports, on how their batches were interleaved.
+    2. snapshot() at any point, and a new operator built from it, changes nothing.
+    3. Output punctuations never go back, and no output element contradicts one sent before it.
+    4. After on_end on every port nothing is buffered.
+
+To write one: copy `union.py` (several ports) or `where.py` (one port, no state), give it a plan node, and add a
+case to `slackwater.testing.cases`; a test fails until the case is there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from slackwater.operators.emission import NOTHING, Emission
+
+if TYPE_CHECKING:
+    from slackwater.events.batch import EventBatch
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+
+StateT = TypeVar("StateT")
+"""What an operator remembers: a frozen value, never changed by the operator that handed it out."""
+
+
+class Operator(ABC, Generic[StateT]):
+    """A pure state machine over event batches."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:
+        """Take a batch on an input; punctuations are elements of the batch."""
+
+    @abstractmethod
+    def on_end(self, port: Port) -> Emission:
+        """Note that an input has ended. When all have, release everything that is held."""
+
+    def on_tick(self, now: Instant) -> Emission:  # noqa: ARG002 - most operators know no processing time
+        """Learn the processing time. Only operators that stamp by it or wait on it look at it."""
+        return NOTHING
+
+    def idle_waiting_on(self) -> Port | None:
+        """Name the input that this operator waits for while it holds something back; None when it does not wait."""
+        return None
+
+    def buffered(self) -> int:
+        """How many events (or partial results) are held."""
+        return 0
+
+    @abstractmethod
+    def snapshot(self) -> StateT:
+        """Return all that the operator remembers, as a value that later calls do not change."""
+
+    def check(self) -> None:
+        """Assert every invariant of the state; tests call it after each step."""
+
+
+class StatelessOperator(Operator[None]):
+    """An operator whose answers depend on the batch alone."""
+
+    __slots__ = ()
+
+    def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is nothing to flush
+        """Release nothing: nothing was held."""
+        return NOTHING
+
+    def snapshot(self) -> None:
+        """Return None: there is nothing to remember."""
+        return

@@ -1,0 +1,1 @@
+"""What was asked: frozen nodes, the properties of every edge, and explanations."""

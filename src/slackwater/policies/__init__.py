@@ -1,0 +1,1 @@
+"""What the user chooses: frozen values."""

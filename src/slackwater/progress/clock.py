@@ -1,0 +1,57 @@
+"""Clocks: the only readers of wall time. Everything else takes `now` as an argument."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from slackwater.progress.instants import Duration, Instant
+
+
+class Clock(Protocol):
+    """Tells the time, in microseconds UTC. It never goes back."""
+
+    def now(self) -> Instant:
+        """Return the present instant, not before any returned earlier."""
+        ...
+
+
+class SystemClock:
+    """The machine's time of day, held still while the machine sets its clock back."""
+
+    __slots__ = ("_latest",)
+
+    def __init__(self) -> None:
+        self._latest: Instant = 0
+
+    def now(self) -> Instant:
+        """Return microseconds since 1970, never less than before."""
+        instant = time.time_ns() // 1_000
+        self._latest = max(self._latest, instant)
+        return self._latest
+
+
+class ManualClock:
+    """A clock that moves only when told to; for tests, replays and notebooks.
+
+    >>> clock = ManualClock(100)
+    >>> clock.advance(5)
+    >>> clock.now()
+    105
+    """
+
+    __slots__ = ("_now",)
+
+    def __init__(self, start: Instant = 0) -> None:
+        self._now = start
+
+    def now(self) -> Instant:
+        """Return the instant last set."""
+        return self._now
+
+    def advance(self, by: Duration) -> None:
+        """Move forward; a clock never goes back."""
+        if by < 0:
+            raise ValueError(f"a clock never goes back: cannot advance by {by}")
+        self._now += by

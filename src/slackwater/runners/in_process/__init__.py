@@ -1,0 +1,1 @@
+"""The embedded runner: depth-first execution with on-demand punctuations, no JVM."""

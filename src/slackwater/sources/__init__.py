@@ -1,0 +1,1 @@
+"""Where rows come from: tables, files, iterables and live feeds."""

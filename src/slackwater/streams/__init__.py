@@ -1,0 +1,1 @@
+"""The fluent API: frozen streams whose methods add one plan node each."""

@@ -1,0 +1,1 @@
+"""The logical content of streams: temporal tables, freezing, compatibility, other element models."""
