@@ -1,1 +1,37 @@
 """Slackwater: the time layer for PySpark."""
+
+from slackwater.policies.aggregates import count, count_distinct, max, mean, min, sum, top_k
+from slackwater.policies.punctuations import Punctuations
+from slackwater.progress.clock import ManualClock, SystemClock
+from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.runners.runner import Result
+from slackwater.sources.push import PushSource
+from slackwater.sources.stream import arrivals, stream, unstamped
+from slackwater.streams.disordered import DisorderedStream
+from slackwater.streams.ordered import OrderedStream, union
+from slackwater.streams.query import Query, run_together
+
+__all__ = [
+    "BEGINNING",
+    "FOREVER",
+    "DisorderedStream",
+    "ManualClock",
+    "OrderedStream",
+    "Punctuations",
+    "PushSource",
+    "Query",
+    "Result",
+    "SystemClock",
+    "arrivals",
+    "count",
+    "count_distinct",
+    "max",
+    "mean",
+    "min",
+    "run_together",
+    "stream",
+    "sum",
+    "top_k",
+    "union",
+    "unstamped",
+]

@@ -11,7 +11,9 @@
         │   ├── BrokenOrder          it is older than its predecessor on a stream declared ordered
         │   ├── UnknownEvent         it adjusts an event that is not there
         │   ├── BackwardInterval     it ends before it starts
-        │   └── BadTime              its time is missing, or cannot be held in int64 microseconds
+        │   ├── BadTime              its time is missing, or cannot be held in int64 microseconds
+        │   └── BadPairing           it is an open or close that does not fit those before it, or has no such form
+        ├── Incompatible         an output that can no longer follow its replicas
         └── StepFailed           a user's function or a sink raised; names the step, the row and the cause
 
 Each message follows one formula: where, what was promised, what came, what to do. The texts are built by
@@ -99,6 +101,9 @@ class BadDuration(PlanError):
 
 class RunError(SlackwaterError):
     """Something that only running can show."""
+
+    emitted: tuple[object, ...] = ()
+    """The results of what was emitted before the error, one for each output; set by run()."""
 
 
 class BadElement(RunError):
@@ -194,6 +199,39 @@ class BadTime(BadElement):
                 'round the column first, for example pc.floor_temporal(column, unit="microsecond")',
             )
         )
+
+
+class BadPairing(BadElement):
+    """An open or a close does not fit those before it, or an element has no form as open and close."""
+
+    @classmethod
+    def by(cls, where: str, element: object, reason: str, hint: str = "") -> BadPairing:
+        """Name the element and say what does not fit."""
+        return cls(message(f"{where} got an element that does not fit: {reason}", {"element": element}, hint))
+
+
+class Incompatible(RunError):
+    """An output that can no longer follow its replicas: it says what they never will, or misses what they do."""
+
+    condition: str = ""
+    """The violated condition, by its name in the LMerge paper."""
+
+    output_events: tuple[object, ...] = ()
+    """The events of the output that are at fault."""
+
+    input_events: tuple[object, ...] = ()
+    """The events of the inputs that they contradict."""
+
+    @classmethod
+    def because(
+        cls, condition: str, reason: str, output_events: tuple[object, ...], input_events: tuple[object, ...]
+    ) -> Incompatible:
+        """Name the condition and the events on both sides."""
+        sides = {"output": output_events, "inputs": input_events}
+        facts = {side: ", ".join(map(str, events)) for side, events in sides.items() if events}
+        error = cls(message(f"{condition}: {reason}", facts))
+        error.condition, error.output_events, error.input_events = condition, output_events, input_events
+        return error
 
 
 class StepFailed(RunError):

@@ -103,21 +103,23 @@ class TimeColumn:
             raise BadTime.too_fine(where, self.name, row, int(ticks[row]))
         return times
 
-    def write(self, times: Times) -> pa.Array:
-        """Turn instants into a column of this type; FOREVER becomes null. Copies nothing for microseconds."""
+    def write_or_null(self, times: Times) -> pa.Array:
+        """Turn ends into a column of this type; FOREVER becomes null."""
         open_ended = times == FOREVER
         if open_ended.any():
-            return pc.if_else(pa.array(~open_ended), self._write(np.where(open_ended, 0, times)), None)
-        return self._write(times)
+            return pc.if_else(pa.array(~open_ended), self.write(np.where(open_ended, 0, times)), None)
+        return self.write(times)
 
-    def _write(self, times: Times) -> pa.Array:
+    def write(self, times: Times) -> pa.Array:
+        """Turn instants into a column of this type. Copies nothing for microseconds and int64."""
         if pa.types.is_integer(self.type):
-            return pa.array(times).cast(self.type)
+            return pa.array(times, pa.int64()).cast(self.type)
         if pa.types.is_date(self.type):
             return pa.array(times // _MICROSECONDS_PER_DAY).cast(pa.int32()).view(pa.date32()).cast(self.type)
         if self.type.unit == "ns":
             return pa.array(times * _NANOSECONDS_PER_MICROSECOND).view(self.type)
-        return pa.array(times // _MICROSECONDS_PER_UNIT[self.type.unit]).view(self.type)
+        factor = _MICROSECONDS_PER_UNIT[self.type.unit]
+        return pa.array(times if factor == 1 else times // factor).view(self.type)
 
 
 def _integer_of(kind: pa.DataType) -> pa.DataType:
@@ -196,7 +198,7 @@ class EventSchema:
         columns = {name: data.payload.column(name) for name in self.payload.names}
         columns[self.time.name] = self.time.write(data.start)
         if self.until is not None:
-            columns[self.until.name] = self.until.write(data.ends())
+            columns[self.until.name] = self.until.write_or_null(data.ends())
         return pa.RecordBatch.from_arrays([columns[name] for name in self.columns], schema=self.shown)
 
     def with_payload(self, payload: pa.Schema, columns: Iterable[str]) -> EventSchema:

@@ -17,7 +17,7 @@ case to `slackwater.testing.cases`; a test fails until the case is there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from slackwater.operators.emission import NOTHING, Emission
 
@@ -35,6 +35,9 @@ class Operator(ABC, Generic[StateT]):
 
     __slots__ = ()
 
+    ticks: ClassVar[bool] = False
+    """Whether the runner must tell the processing time (on_tick) before each batch."""
+
     @abstractmethod
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Take a batch on an input; punctuations are elements of the batch."""
@@ -51,9 +54,13 @@ class Operator(ABC, Generic[StateT]):
         """Name the input that this operator waits for while it holds something back; None when it does not wait."""
         return None
 
-    def buffered(self) -> int:
-        """How many events (or partial results) are held."""
+    def held_back(self) -> int:
+        """How many events wait for an input that has not come as far yet."""
         return 0
+
+    def buffered(self) -> int:
+        """How many events (or partial results) are held, for whatever reason."""
+        return self.held_back()
 
     @abstractmethod
     def snapshot(self) -> StateT:

@@ -1,0 +1,104 @@
+"""Feeds live sources in real time from a thread of its own, and watches what comes out of a query, and when."""
+
+from __future__ import annotations
+
+import gc
+import random
+import statistics
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+import slackwater as sw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROW = pa.schema({"pushed_ns": pa.int64(), "draw": pa.float64()})
+"""What is sent: when it was pushed, and a uniform draw for the selection."""
+
+
+def poisson(rates: Sequence[float], seconds: float, seed: int) -> list[tuple[float, int, float]]:
+    """Arrivals of independent Poisson streams: when, on which stream, and the uniform draw it carries."""
+    rng = random.Random(seed)
+
+    def one(stream: int, rate: float) -> Iterator[tuple[float, int, float]]:
+        at = rng.expovariate(rate)
+        while at < seconds:
+            yield at, stream, rng.random()
+            at += rng.expovariate(rate)
+
+    return sorted(arrival for stream, rate in enumerate(rates) for arrival in one(stream, rate))
+
+
+@dataclass
+class Watched:
+    """What was seen of one live run."""
+
+    latencies_ms: list[float] = field(default_factory=list)
+    idle_fraction: float = 0.0
+    peak_queue: int = 0
+
+    @property
+    def mean_ms(self) -> float:
+        """The mean time from the push of a row to its appearance at the sink."""
+        return statistics.fmean(self.latencies_ms)
+
+    def see(self, rows: pa.RecordBatch) -> None:
+        """Take rows at the sink; a pair is as old as the younger of its rows."""
+        now = time.time_ns()
+        columns = [rows.column(name).to_pylist() for name in rows.schema.names if name.startswith("pushed_ns")]
+        self.latencies_ms += [(now - max(pushed)) / 1e6 for pushed in zip(*columns, strict=True)]
+
+
+def watch(
+    stream: sw.OrderedStream,
+    sources: Sequence[sw.PushSource],
+    arrivals: Sequence[tuple[float, int, float]],
+    seconds: float,
+    waiting_step: str,
+) -> Watched:
+    """Run a stream for a while in real time, fed by another thread, and measure one step's idle-waiting."""
+    watched = Watched()
+    query = stream.open(watched.see)
+    query.work()
+    fed = threading.Event()
+    feeder = threading.Thread(target=_feed, args=(sources, arrivals, seconds, fed))
+    gc.collect()
+    gc.freeze()
+    begun = time.perf_counter()
+    feeder.start()
+    while not fed.is_set():
+        query.work_or_wait()
+    elapsed = time.perf_counter() - begun
+    watched.idle_fraction = query.counters()[waiting_step].idle_waiting / 1e6 / elapsed
+    watched.peak_queue = query.peak_queued
+    query.close()
+    feeder.join()
+    gc.unfreeze()
+    return watched
+
+
+def _feed(
+    sources: Sequence[sw.PushSource],
+    arrivals: Sequence[tuple[float, int, float]],
+    seconds: float,
+    fed: threading.Event,
+) -> None:
+    begun = time.perf_counter()
+    for at, stream, draw in arrivals:
+        _sleep_until(begun + at)
+        sources[stream].push(pa.record_batch([[time.time_ns()], [draw]], schema=ROW))
+    _sleep_until(begun + seconds)
+    fed.set()
+    for source in sources:
+        source.close()
+
+
+def _sleep_until(instant: float) -> None:
+    left = instant - time.perf_counter()
+    if left > 0:
+        time.sleep(left)

@@ -1,0 +1,89 @@
+"""The harness of all benchmarks: warm-up, interleaved repeats, medians, plain tables, one JSON line."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import platform
+import statistics
+import time
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+RESULTS = Path(__file__).parent / "results"
+"""Where a full run leaves its figures, for make figures and for review."""
+
+
+def interleaved(contenders: Mapping[str, Callable[[], Any]], repeats: int, warm_up: int = 1) -> dict[str, list[float]]:
+    """Time every contender in turn, round by round, so that a change of the machine's mood hits all alike."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for round_number in range(warm_up + repeats):
+        for name, work in contenders.items():
+            gc.collect()
+            begun = time.perf_counter()
+            work()
+            taken = time.perf_counter() - begun
+            if round_number >= warm_up:
+                seconds[name].append(taken)
+    return seconds
+
+
+def medians(seconds: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The median time of every contender."""
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    model = next(
+        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
+        platform.processor(),
+    )
+    kilobytes = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "memory_gib": round(kilobytes / 2**20),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "pyarrow", "numba", "narwhals")},
+    }
+
+
+def _lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+@dataclass
+class Report:
+    """What a benchmark says: rows for people, named figures for machines, series for pictures."""
+
+    name: str
+    figures: dict[str, float] = field(default_factory=dict)
+    series: dict[str, Any] = field(default_factory=dict)
+
+    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Print a table in plain columns."""
+        cells = [[_cell(value) for value in row] for row in (header, *rows)]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+        print(f"\n{title}")
+        for row in cells:
+            print("  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+
+    def save(self) -> None:
+        """Keep the figures of a full run, with the machine they were measured on."""
+        RESULTS.mkdir(exist_ok=True)
+        kept = {"machine": machine(), "figures": self.figures, "series": self.series}
+        (RESULTS / f"{self.name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)

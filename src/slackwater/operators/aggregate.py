@@ -1,0 +1,119 @@
+"""Computes aggregates of all events that share an interval and keys, and says each once, when it is complete.
+
+A group is complete when no later event can start where it starts: when its start lies before `complete_before`.
+Known by punctuations, or by the events themselves on an ordered input; so the operator needs progress, not order.
+After a window that is the answer per window. For intervals that overlap, see cut_at_changes.
+
+Invariants: every open group starts at or after complete_before; output is ordered by (start, end), and groups of one
+interval come in the order in which they first appeared. Both do not depend on how the input was cut.
+Cost: O(rows in and out) times the logarithm of what waits; punctuations inside a batch cost no grouping of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slackwater.errors import SchemaMismatch
+from slackwater.events.batch import punctuation_like
+from slackwater.operators.emission import Emission
+from slackwater.operators.open_groups import OpenGroups
+from slackwater.operators.operator import Operator
+from slackwater.operators.partials import Partial
+from slackwater.operators.recipes import Grouping
+from slackwater.operators.stream_progress import StreamProgress, insert_only
+from slackwater.progress.instants import BEGINNING, FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from slackwater.events.batch import EventBatch
+    from slackwater.events.schema import EventSchema
+    from slackwater.policies.aggregates import Aggregate
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+
+
+def aggregate_schema(
+    schema: EventSchema, keys: Sequence[str], aggregates: Mapping[str, Aggregate], step: str = "aggregate"
+) -> EventSchema:
+    """Return the schema after an aggregation (time columns, keys, aggregates), or say why it cannot work."""
+    grouping = Grouping.of(schema.payload, keys, aggregates, step)
+    times = [column.name for column in schema.time_columns()]
+    for name in aggregates:
+        if name in times:
+            raise SchemaMismatch.clash(step, name, "give the aggregate another name than the time column")
+    return schema.with_payload(grouping.payload, [*times, *grouping.payload.names])
+
+
+@dataclass(frozen=True)
+class AggregateState:
+    """What an aggregation remembers: its input's progress, the open groups, and how far its output is complete."""
+
+    progress: StreamProgress
+    partials: tuple[Partial, ...]
+    said: Instant
+
+
+class AggregateOperator(Operator[AggregateState]):
+    """Groups by interval and keys. `ordered` says that each event of the input closes the time before it."""
+
+    __slots__ = ("_grouping", "_no_rows", "_open", "_ordered", "_progress", "_said", "_where")
+
+    def __init__(
+        self,
+        schema: EventSchema,
+        keys: Sequence[str],
+        aggregates: Mapping[str, Aggregate],
+        *,
+        ordered: bool,
+        step: str = "aggregate",
+        resume: AggregateState | None = None,
+    ) -> None:
+        self._grouping = Grouping.of(schema.payload, keys, aggregates, step)
+        self._no_rows = aggregate_schema(schema, keys, aggregates, step).no_rows
+        self._ordered = ordered
+        self._where = f"step {step!r}"
+        self._progress = resume.progress if resume else StreamProgress()
+        self._open = OpenGroups(resume.partials if resume else ())
+        self._said = resume.said if resume else BEGINNING
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
+        """Fold the rows into their groups, and release the groups that the batch as a whole completes."""
+        assert insert_only(batch), "an aggregated stream has no adjusts"
+        self._progress = self._progress.after(batch, self._where, ordered=self._ordered)
+        bound = self._progress.complete_before
+        done = self._open.release(bound)
+        if batch.rows:
+            complete, still_open = Partial.of(batch.data(), self._grouping).split(bound)
+            done += [complete] if len(complete) else []
+            self._open.add(still_open)
+        return self._send(done, bound)
+
+    def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
+        """Release every group, and say that none will follow."""
+        return self._send(self._open.release(FOREVER), FOREVER)
+
+    def _send(self, done: list[Partial], complete_before: Instant) -> Emission:
+        batches = [Partial.merge(done).finish(self._where)] if done else []
+        if batches:
+            self._said = max(self._said, int(batches[0].start[-1]))
+        if complete_before > self._said:
+            self._said = complete_before
+            batches.append(punctuation_like(self._no_rows, complete_before))
+        return Emission(tuple(batches))
+
+    def buffered(self) -> int:
+        """How many groups are open, counted once in each partial that has them."""
+        return len(self._open)
+
+    def snapshot(self) -> AggregateState:
+        """Return the open groups. Cost: O(log n); no row is copied."""
+        return AggregateState(self._progress, self._open.snapshot(), self._said)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self._open.check()
+        bound = self._progress.complete_before
+        for partial in self._open.snapshot():
+            assert partial.starts[0] >= bound, (partial.starts[0], bound)

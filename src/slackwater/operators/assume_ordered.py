@@ -1,0 +1,60 @@
+"""Takes a stream at its word that it is ordered, and stops it at the first element that is not.
+
+Invariant: no element is older than the latest time passed on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.errors import BrokenOrder
+from slackwater.operators.emission import NOTHING, Emission
+from slackwater.operators.operator import Operator
+from slackwater.progress.instants import BEGINNING, Instant
+
+if TYPE_CHECKING:
+    from slackwater.events.batch import EventBatch
+    from slackwater.events.schema import EventSchema
+    from slackwater.progress.frontier import Port
+
+
+class AssumeOrderedOperator(Operator[Instant]):
+    """Passes batches on unchanged while their times do not go back. Cost: one comparison per element."""
+
+    __slots__ = ("_high_water", "_schema", "_step")
+
+    def __init__(self, schema: EventSchema, step: str = "assume_ordered", resume: Instant | None = None) -> None:
+        self._schema = schema
+        self._step = step
+        self._high_water = BEGINNING if resume is None else resume
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one port
+        """Check the order, within the batch and against all before it."""
+        if not len(batch):
+            return NOTHING
+        # A punctuation may promise less than the events before it have shown already; it never closes the future.
+        high_water = np.maximum.accumulate(np.concatenate(([self._high_water], batch.start)))
+        backward = batch.start < high_water[:-1]
+        data = batch.is_data()
+        if data is not None:
+            backward &= data
+        if backward.any():
+            position = int(np.argmax(backward))
+            self._refuse(batch, position, int(high_water[position]))
+        self._high_water = int(high_water[-1])
+        return Emission((batch,))
+
+    def _refuse(self, batch: EventBatch, position: int, after: Instant) -> None:
+        element = batch.slice(position, position + 1)
+        came = self._schema.show(element).to_pylist()[0]
+        raise BrokenOrder.by(f"step {self._step!r}", came, self._schema.time.show(after))
+
+    def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is nothing to flush
+        """Release nothing: nothing was held."""
+        return NOTHING
+
+    def snapshot(self) -> Instant:
+        """Return the latest time passed on."""
+        return self._high_water

@@ -1,0 +1,100 @@
+"""Brings columns into a form in which equal values are equal bytes, so that Arrow's grouping can compare them.
+
+Arrow groups by bytes: it would tell -0.0 from 0.0 and one NaN from another, and it cannot put two dictionaries
+together. Here dictionaries are decoded, zeros and NaNs made one; `in_own_type` brings a column back.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import SchemaMismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+def comparable_type(kind: pa.DataType) -> pa.DataType:
+    """The type that `comparable` gives a column of this type."""
+    if pa.types.is_dictionary(kind):
+        return comparable_type(kind.value_type)
+    return pa.float32() if pa.types.is_float16(kind) else kind  # Arrow computes nothing on float16
+
+
+def comparable(column: pa.Array) -> pa.Array:
+    """Return the column with equal values made equal bytes. Copies dictionaries and floats only.
+
+    >>> comparable(pa.array([-0.0, 1.5, None])).to_pylist()
+    [0.0, 1.5, None]
+    """
+    kind = comparable_type(column.type)
+    if column.type != kind:
+        column = column.cast(kind)
+    if not pa.types.is_floating(kind):
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(math.nan, kind), pc.add(column, pa.scalar(0.0, kind)))
+
+
+def in_own_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Undo `comparable`: return the column in the type it had."""
+    if pa.types.is_dictionary(kind):
+        values = in_own_type(column, kind.value_type).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(
+            values.indices.cast(kind.index_type), values.dictionary, ordered=kind.ordered
+        )
+    return column if column.type == kind else column.cast(kind)
+
+
+def key_fields(payload: pa.Schema, keys: Sequence[str], step: str) -> tuple[pa.Field, ...]:
+    """Look up the columns to group by, or say why one of them cannot be used."""
+    for place, key in enumerate(keys):
+        if key not in payload.names:
+            raise SchemaMismatch.missing(step, key, payload.names)
+        if key in keys[:place]:
+            raise SchemaMismatch.clash(step, key, "name every key once")
+        kind = payload.field(key).type
+        if not _can_group(kind):
+            wanted = "a type whose values can be compared as a whole"
+            raise SchemaMismatch.wrong_type(step, key, kind, wanted, "group by a part of it: select() that first")
+    return tuple(payload.field(key) for key in keys)
+
+
+def group_numbers(columns: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
+    """Number the groups of equal rows, densely and in no fixed order, and return the number of each row.
+
+    >>> first, second, third = group_numbers([pa.array(["b", "a", "b"])], 3).tolist()
+    >>> first == third != second
+    True
+    """
+    if not columns:
+        return np.zeros(rows, dtype=np.int64)
+    names = [f"key{i}" for i in range(len(columns))]
+    table = pa.table([*columns, pa.array(np.arange(rows))], names=[*names, "row"])
+    grouped = table.group_by(names, use_threads=False).aggregate([("row", "list")])
+    return numbers_of_rows(grouped.column("row_list"), rows)
+
+
+def numbers_of_rows(row_lists: pa.ChunkedArray, rows: int) -> NDArray[np.int64]:
+    """Turn the list of rows of each group into the group of each row."""
+    lengths = pc.list_value_length(row_lists).to_numpy()
+    numbers = np.empty(rows, dtype=np.int64)
+    numbers[pc.list_flatten(row_lists).to_numpy()] = np.repeat(np.arange(len(lengths)), lengths)
+    return numbers
+
+
+def _can_group(kind: pa.DataType) -> bool:
+    # Arrow itself is asked: what it can group by grows from version to version.
+    if pa.types.is_nested(kind):
+        return False
+    try:
+        pa.table({"key": pa.array([], comparable_type(kind))}).group_by("key", use_threads=False).aggregate([])
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
+        return False
+    return True

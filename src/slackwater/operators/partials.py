@@ -1,0 +1,187 @@
+"""Partial results of a grouped aggregation: made from rows, merged with others, and finished into answers.
+
+    Partial.of(rows)  ->  Partial.merge([older, newer])  ->  partial.split(bound)  ->  partial.finish()
+
+A partial is a table of groups (interval, keys, states) and, for aggregates with more than one value per group, flat
+tables of members. `of` is a merge as well: every row is lifted to a group of its own first. Grouping itself is Arrow's.
+
+Invariants: groups are sorted by (start, end), those of equal interval by first appearance; members are sorted by
+group. So whatever lies before a bound is a prefix, and cutting it off copies nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.errors import RunError, message
+from slackwater.events.batch import EventBatch
+from slackwater.operators.folds import MemberFold
+from slackwater.operators.group_keys import comparable, in_own_type, numbers_of_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from slackwater.events.batch import Times
+    from slackwater.operators.recipes import Grouping, Recipe
+    from slackwater.progress.instants import Instant
+
+
+@dataclass(frozen=True)
+class Partial:
+    """Groups with their states, and the members of the groups.
+
+    `origin` is the number by which the members know the first group: cutting groups off in front need not
+    renumber the members.
+    """
+
+    grouping: Grouping
+    groups: pa.Table
+    members: tuple[pa.Table, ...]
+    origin: int = 0
+
+    @classmethod
+    def of(cls, rows: EventBatch, grouping: Grouping) -> Partial:
+        """Group the rows of a batch without punctuations. Cost: O(n), and a sort of the groups.
+
+        >>> from slackwater.operators.recipes import Grouping
+        >>> from slackwater.policies.aggregates import count
+        >>> payload = pa.record_batch({"k": ["a", "b", "a"]})
+        >>> grouping = Grouping.of(payload.schema, ["k"], {"n": count()}, "example")
+        >>> rows = EventBatch.inserts(payload, start=[0, 0, 0], end=[10, 10, 10])
+        >>> Partial.of(rows, grouping).finish().payload.to_pydict()
+        {'k': ['a', 'b'], 'n': [2, 1]}
+        """
+        columns = {"start": pa.array(rows.start), "end": pa.array(rows.ends())}
+        columns |= {f"key{i}": comparable(rows.payload.column(key.name)) for i, key in enumerate(grouping.keys)}
+        columns |= {f"state{i}": fold.lift(rows.payload) for i, fold in enumerate(grouping.column_folds)}
+        members = [fold.lift(rows.payload) for fold in grouping.member_folds]
+        return _folded(grouping, pa.table(columns), members)
+
+    @staticmethod
+    def merge(partials: Sequence[Partial]) -> Partial:
+        """Put partials together, oldest first. Cost: O(groups and members), and a sort of both."""
+        if len(partials) == 1:
+            return partials[0]
+        groups = pa.concat_tables([partial.groups for partial in partials])
+        first = np.cumsum([0, *(len(partial) for partial in partials[:-1])])
+        members = [
+            pa.concat_tables(_renumbered(partial, i, shift) for partial, shift in zip(partials, first, strict=True))
+            for i in range(len(partials[0].members))
+        ]
+        return _folded(partials[0].grouping, groups, members)
+
+    def __len__(self) -> int:
+        return int(self.groups.num_rows)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the tables hold: what a merge costs."""
+        return len(self) + sum(table.num_rows for table in self.members)
+
+    @property
+    def starts(self) -> Times:
+        """The start of each group, in order."""
+        return self.groups.column("start").to_numpy()
+
+    def split(self, bound: Instant) -> tuple[Partial, Partial]:
+        """Cut into the groups that start before the bound and the others. Cost: O(log n); nothing is copied."""
+        cut = int(np.searchsorted(self.starts, bound))
+        before, after = [], []
+        for table in self.members:
+            at = int(np.searchsorted(table.column("group").to_numpy(), self.origin + cut))
+            before.append(table.slice(0, at))
+            after.append(table.slice(at))
+        return (
+            Partial(self.grouping, self.groups.slice(0, cut), tuple(before), self.origin),
+            Partial(self.grouping, self.groups.slice(cut), tuple(after), self.origin + cut),
+        )
+
+    def finish(self, where: str = "aggregate") -> EventBatch:
+        """Return one row per group: keys, then answers, in order of (start, end), then first appearance."""
+        keys = [in_own_type(_array(self.groups, f"key{i}"), key.type) for i, key in enumerate(self.grouping.keys)]
+        results = iter(self._results())
+        answers = []
+        for recipe in self.grouping.recipes:
+            parts = [next(results) for _ in recipe.folds]
+            try:
+                answers.append(recipe.combine(parts))
+            except pa.ArrowInvalid as error:
+                raise self._too_large(recipe, parts, where) from error
+        payload = pa.RecordBatch.from_arrays([*keys, *answers], schema=self.grouping.payload)
+        return EventBatch.inserts(payload, self.starts, self.groups.column("end").to_numpy())
+
+    def _results(self) -> list[pa.Array]:
+        """The result of each fold, one value per group."""
+        states = (_array(self.groups, name) for name in self.groups.column_names if name.startswith("state"))
+        members = (_renumbered(self, i, 0) for i in range(len(self.members)))
+        return [
+            fold.finish(next(members), len(self)) if isinstance(fold, MemberFold) else next(states)
+            for fold in self.grouping.folds
+        ]
+
+    def _too_large(self, recipe: Recipe, parts: Sequence[pa.Array], where: str) -> RunError:
+        """Find the first group whose answer does not fit its type."""
+        group = next(i for i in range(len(self)) if not _fits(recipe, [part.slice(i, 1) for part in parts]))
+        row = self.groups.slice(group, 1).to_pylist()[0]
+        facts = {
+            "aggregate": f"{recipe.answer.name} = {recipe.aggregate}",
+            "interval": f"[{row['start']}, {row['end']})",
+            "keys": ", ".join(f"{key.name}={row[f'key{i}']!r}" for i, key in enumerate(self.grouping.keys)) or "none",
+            "answer": parts[0][group],
+            "type": recipe.answer.type,
+        }
+        return RunError(message(f"{where} got an answer too large for its type", facts, "cast the column to float64"))
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        intervals = list(zip(self.starts.tolist(), self.groups.column("end").to_pylist(), strict=True))
+        assert intervals == sorted(intervals), intervals
+        for table in self.members:
+            group = table.column("group").to_numpy() - self.origin
+            assert (np.diff(group) >= 0).all(), group
+            assert ((group >= 0) & (group < len(self))).all(), (group, len(self))
+
+
+def _folded(grouping: Grouping, groups: pa.Table, members: Sequence[pa.Table]) -> Partial:
+    """Bring equal groups together: their states by Arrow's functions, their members under one number."""
+    states = [(f"state{i}", fold.merge) for i, fold in enumerate(grouping.column_folds)]
+    keys = ["start", "end", *(f"key{i}" for i in range(len(grouping.keys)))]
+    rows = groups.num_rows
+    # Arrow hands groups over in no fixed order: the least row of each says when it first appeared.
+    numbered = groups.append_column("row", pa.array(np.arange(rows)))
+    lists = [("row", "list")] if members else []
+    grouped = numbered.group_by(keys, use_threads=False).aggregate([*states, ("row", "min"), *lists])
+    order = np.lexsort([grouped.column(name).to_numpy() for name in ("row_min", "end", "start")])
+    folded = grouped.select([*keys, *(f"{state}_{merge}" for state, merge in states)])
+    table = folded.rename_columns([*keys, *(state for state, _ in states)]).take(pa.array(order)).combine_chunks()
+    if not members:
+        return Partial(grouping, table, ())
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    number = rank[numbers_of_rows(grouped.column("row_list"), rows)]
+    moved = (part.set_column(0, "group", pa.array(number[part.column("group").to_numpy()])) for part in members)
+    together = (fold.merged(part) for fold, part in zip(grouping.member_folds, moved, strict=True))
+    return Partial(grouping, table, tuple(together))
+
+
+def _renumbered(partial: Partial, i: int, first: int) -> pa.Table:
+    """The i-th member table, with the partial's first group numbered `first`."""
+    table = partial.members[i]
+    return table.set_column(0, "group", pa.array(table.column("group").to_numpy() - partial.origin + first))
+
+
+def _array(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _fits(recipe: Recipe, parts: Sequence[pa.Array]) -> bool:
+    try:
+        recipe.combine(parts)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,50 @@
+"""Gives rows the processing time as their time: what an operator that needs times does to latent time-stamps.
+
+The runner tells the time by on_tick before each batch, so the operator itself reads no clock.
+Paper: Bai et al., ICDE 2007, section 5 (latent time-stamps).
+
+Invariant: stamps never go back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.events.batch import EventBatch
+from slackwater.operators.emission import NOTHING, Emission
+from slackwater.operators.operator import Operator
+from slackwater.progress.instants import BEGINNING, Instant
+
+if TYPE_CHECKING:
+    from slackwater.progress.frontier import Port
+
+
+class StampOperator(Operator[Instant]):
+    """Replaces every start by the latest tick; punctuations, which speak of other times, are left out."""
+
+    __slots__ = ("_now",)
+    ticks = True
+
+    def __init__(self, resume: Instant | None = None) -> None:
+        self._now = BEGINNING if resume is None else resume
+
+    def on_tick(self, now: Instant) -> Emission:
+        """Learn the processing time; it never goes back."""
+        self._now = max(now, self._now)
+        return NOTHING
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one port
+        """Stamp the rows with the time of the latest tick."""
+        if not batch.rows:
+            return NOTHING
+        return Emission((EventBatch(batch.payload, np.full(batch.rows, self._now, dtype=np.int64)),))
+
+    def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is nothing to flush
+        """Release nothing: nothing was held."""
+        return NOTHING
+
+    def snapshot(self) -> Instant:
+        """Return the latest tick."""
+        return self._now

@@ -1,0 +1,86 @@
+"""Puts several ordered streams together into one ordered stream.
+
+An input that sends nothing holds the others back until a punctuation or an event says how far it has come; the
+operator names that input, so that the runner can ask its source (idle_waiting_on).
+Paper: Bai et al., ICDE 2007, figures 5 and 6.
+
+Invariant: output is ordered, and everything not younger than the least register has been sent.
+Ties: events of one input keep their order; between inputs, what can go first goes first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slackwater.events.batch import EventBatch, punctuation_like
+from slackwater.operators.emission import Emission
+from slackwater.operators.operator import Operator
+from slackwater.operators.waiting_room import WaitingRoom, WaitingRoomState
+from slackwater.operators.weave import weave_batches
+from slackwater.progress.instants import BEGINNING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+
+
+@dataclass(frozen=True)
+class UnionState:
+    """What a union remembers: what it holds, and how far its output is known to be complete."""
+
+    room: WaitingRoomState
+    said: Instant
+
+
+class UnionOperator(Operator[UnionState]):
+    """Merges ordered inputs by time. Cost: one comparison and one copy per row; nothing per row that waits."""
+
+    __slots__ = ("_no_rows", "_room", "_said")
+
+    def __init__(
+        self, ports: int, no_rows: pa.RecordBatch, where: str = "union", resume: UnionState | None = None
+    ) -> None:
+        self._no_rows = no_rows
+        self._room = WaitingRoom(ports, where, resume.room if resume else None)
+        self._said = resume.said if resume else BEGINNING
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:
+        """Hold the batch, and send all that every input has reached."""
+        self._room.take(port, batch)
+        return self._send()
+
+    def on_end(self, port: Port) -> Emission:
+        """Stop waiting for this input."""
+        self._room.end(port)
+        return self._send()
+
+    def _send(self) -> Emission:
+        ready = [EventBatch.concat(batches) for batches in self._room.release() if batches]
+        woven = [weave_batches(ready)] if ready else []
+        if woven:
+            # On an ordered stream an event says as much as a punctuation at its own time.
+            self._said = int(woven[0].start[-1])
+        if self._room.complete_before > self._said:
+            self._said = self._room.complete_before
+            woven.append(punctuation_like(self._no_rows, self._said))
+        return Emission(tuple(woven))
+
+    def idle_waiting_on(self) -> Port | None:
+        """Name the input that holds the others back."""
+        return self._room.idle_waiting_on()
+
+    def held_back(self) -> int:
+        """How many rows wait."""
+        return self._room.buffered()
+
+    def snapshot(self) -> UnionState:
+        """Return what waits. Cost: O(batches held)."""
+        return UnionState(self._room.snapshot(), self._said)
+
+    def check(self) -> None:
+        """Assert the invariants of the waiting room, and that nothing is said that inputs could contradict."""
+        self._room.check()
+        assert self._said <= self._room.complete_before

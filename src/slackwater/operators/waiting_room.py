@@ -1,0 +1,116 @@
+"""Holds what ordered inputs have sent until every input has come as far: the common half of union, join and pattern.
+
+Each input has a time-stamp memory register, kept by a Frontier: the least instant it may still send. Everything up to
+and *including* the least register can go (the relaxed "more" condition): later elements may be simultaneous with it,
+never older. So simultaneous elements do not wait for each other.
+Paper: Bai, Thakkar, Wang, Zaniolo. Optimizing Timestamp Management in Data Stream Management Systems. ICDE 2007,
+sections 4.1 and 4.2.
+
+Invariant: after release() everything held is younger than the least register.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.errors import BrokenOrder
+from slackwater.progress.frontier import Frontier
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from slackwater.events.batch import EventBatch
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+
+
+@dataclass(frozen=True)
+class WaitingRoomState:
+    """What a waiting room remembers."""
+
+    registers: tuple[Instant, ...]
+    held: tuple[tuple[EventBatch, ...], ...]
+
+
+class WaitingRoom:
+    """Buffers of several ordered inputs, released together as far as all of them have come."""
+
+    __slots__ = ("_frontier", "_held", "_rows", "_where")
+
+    def __init__(self, ports: int, where: str, resume: WaitingRoomState | None = None) -> None:
+        self._where = where
+        self._frontier = Frontier(ports, resume.registers if resume else None)
+        self._held: list[deque[EventBatch]] = [deque(batches) for batches in resume.held] if resume else []
+        self._held = self._held or [deque() for _ in range(ports)]
+        self._rows = sum(batch.rows for queue in self._held for batch in queue)
+
+    @property
+    def complete_before(self) -> Instant:
+        """The least instant that any input may still send."""
+        return self._frontier.complete_before
+
+    def take(self, port: Port, batch: EventBatch) -> None:
+        """Hold the rows of an ordered batch and move its input's register. Cost: O(ports), none per row."""
+        if batch.rows:
+            self._hold(port, batch.data())
+        if batch.rows < len(batch):
+            self._frontier.advance(port, int(batch.punctuations()[-1]))
+
+    def _hold(self, port: Port, data: EventBatch) -> None:
+        register = self._frontier.registers[port]
+        if data.start[0] < register:
+            raise BrokenOrder.by(self._where, f"input {port}, time {data.start[0]}", f"time {register}")
+        # On an ordered input an event says as much as a punctuation at its own time.
+        self._frontier.advance(port, int(data.start[-1]))
+        self._held[port].append(data)
+        self._rows += data.rows
+
+    def end(self, port: Port) -> None:
+        """Note that an input has ended."""
+        self._frontier.end(port)
+
+    def release(self) -> list[list[EventBatch]]:
+        """Hand over, per input, all that is not younger than the least register.
+
+        Cost: O(log rows) per input, plus what is handed over; batches are cut, not copied.
+        """
+        bound = self._frontier.complete_before
+        released: list[list[EventBatch]] = []
+        for queue in self._held:
+            ready: list[EventBatch] = []
+            while queue and queue[0].start[-1] <= bound:
+                ready.append(queue.popleft())
+            if queue and queue[0].start[0] <= bound:
+                batch = queue.popleft()
+                cut = int(np.searchsorted(batch.start, bound, side="right"))
+                ready.append(batch.slice(0, cut))
+                queue.appendleft(batch.slice(cut, len(batch)))
+            self._rows -= sum(batch.rows for batch in ready)
+            released.append(ready)
+        return released
+
+    def idle_waiting_on(self) -> Port | None:
+        """Name the input that holds the others back; None when nothing is held."""
+        return self._frontier.holding_back() if self._rows else None
+
+    def buffered(self) -> int:
+        """How many rows are held."""
+        return self._rows
+
+    def snapshot(self) -> WaitingRoomState:
+        """Return what is held. Cost: O(batches held); no row is copied."""
+        return WaitingRoomState(self._frontier.registers, tuple(tuple(queue) for queue in self._held))
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self._frontier.check()
+        assert self._rows == sum(batch.rows for queue in self._held for batch in queue)
+        for port, queue in enumerate(self._held):
+            starts: Sequence[int] = [int(start) for batch in queue for start in batch.start]
+            assert starts == sorted(starts), (port, starts)
+            assert all(start > self.complete_before for start in starts), (self.complete_before, starts)
+            assert all(start <= self._frontier.registers[port] for start in starts), (port, starts)

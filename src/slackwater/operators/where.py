@@ -1,0 +1,31 @@
+"""Keeps the rows that satisfy a predicate; punctuations pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slackwater.operators.emission import Emission
+from slackwater.operators.expressions import Computation, compute_mask
+from slackwater.operators.operator import StatelessOperator
+
+if TYPE_CHECKING:
+    from slackwater.events.batch import EventBatch
+    from slackwater.events.schema import EventSchema
+    from slackwater.progress.frontier import Port
+
+
+class WhereOperator(StatelessOperator):
+    """Drops rows; needs no order and keeps the one there is. Cost: one evaluation per batch."""
+
+    __slots__ = ("_predicate", "_schema", "_step")
+
+    def __init__(self, schema: EventSchema, predicate: Computation, step: str = "where") -> None:
+        self._schema = schema
+        self._predicate = predicate
+        self._step = step
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one port
+        """Pass on the rows whose answer is true; null is not true."""
+        if not batch.rows:
+            return Emission.of(batch)
+        return Emission.of(batch.keep_rows(compute_mask(self._predicate, self._schema.show(batch), self._step)))

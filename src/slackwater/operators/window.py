@@ -1,0 +1,139 @@
+"""Rewrites the interval of every event to the windows it falls into.
+
+One event becomes one row (tumbling, sliding) or one row per window (hopping). Punctuations are translated to the
+greatest promise that still holds. Its former times stay with the event, as payload columns.
+
+Invariant: output punctuations never go back. Tumbling and sliding keep the order of their input. Hopping does not:
+the windows of a later event reach back behind those of an earlier one. So on an ordered input it says after every
+batch, by a punctuation, what the order of the input had said.
+Cost: O(elements in and out); nothing is buffered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.errors import BadTime
+from slackwater.events.batch import EventBatch, punctuation_like
+from slackwater.events.elements import elements_of
+from slackwater.operators.emission import NOTHING, Emission
+from slackwater.operators.operator import Operator
+from slackwater.operators.stream_progress import insert_only
+from slackwater.progress.instants import BEGINNING, FOREVER, Instant
+
+if TYPE_CHECKING:
+    from slackwater.events.batch import Mask, Times
+    from slackwater.events.schema import EventSchema
+    from slackwater.policies.windows import Window
+    from slackwater.progress.frontier import Port
+
+
+def windowed_schema(schema: EventSchema, step: str = "window") -> EventSchema:
+    """Return the schema after a window: window_start and window_end in front, all former columns behind them."""
+    return schema.with_times(schema.time.renamed("window_start"), schema.time.renamed("window_end"), step)
+
+
+class WindowOperator(Operator[Instant]):
+    """Assigns windows. `ordered` says that the input is ordered by start; `schema` is that of the input.
+
+    Its state is the last punctuation that it said, BEGINNING where the window keeps the order of its input.
+    """
+
+    __slots__ = ("_no_rows", "_said", "_schema", "_speaks", "_step", "_window")
+
+    def __init__(
+        self,
+        window: Window,
+        schema: EventSchema,
+        ordered: bool,
+        step: str = "window",
+        resume: Instant | None = None,
+    ) -> None:
+        self._window = window
+        self._schema = schema
+        self._no_rows = windowed_schema(schema, step).no_rows
+        # Only windows of which one event can have several lose the order of the input.
+        self._speaks = ordered and window.count(np.zeros(1, dtype=np.int64)) is not None
+        self._step = step
+        self._said = BEGINNING if resume is None else resume
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
+        """Rewrite the batch; punctuations keep their places."""
+        assert insert_only(batch), "a windowed stream has no adjusts"
+        if not len(batch):
+            return NOTHING
+        windowed = self._rewritten(batch)
+        if not self._speaks:
+            return Emission.of(windowed)
+        return Emission.of(windowed, *self._progress_after(batch, windowed))
+
+    def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
+        """Release nothing: nothing was held."""
+        return NOTHING
+
+    def snapshot(self) -> Instant:
+        """Return the last punctuation said."""
+        return self._said
+
+    def _rewritten(self, batch: EventBatch) -> EventBatch:
+        back = self._window.back(batch.start)
+        count = self._window.count(batch.start)
+        data = batch.is_data()
+        self._refuse_overflow(batch, back, count)
+        first = batch.start - back
+        if data is not None:
+            first[~data] = self._promises(batch.start[~data])
+        if count is None:
+            return EventBatch(self._schema.keep_times(batch), first, self._ends(first, data), batch.kind)
+        if data is not None:
+            count[~data] = 1
+        return self._spread(batch, first, count)
+
+    def _spread(self, batch: EventBatch, first: Times, count: Times) -> EventBatch:
+        """Repeat every element once per window, rows of one event in order of their windows."""
+        element = np.repeat(np.arange(len(batch)), count)
+        nth = np.arange(len(element)) - np.repeat(np.cumsum(count) - count, count)
+        start = first[element] + nth * self._window.apart
+        data = batch.is_data()
+        rows = count if data is None else count[data]
+        payload = self._schema.keep_times(batch).take(pa.array(np.repeat(np.arange(len(rows)), rows)))
+        kind = None if batch.kind is None else batch.kind[element]
+        return EventBatch(payload, start, self._ends(start, None if data is None else data[element]), kind)
+
+    def _ends(self, start: Times, data: Mask | None) -> Times:
+        return start + self._window.size if data is None else np.where(data, start + self._window.size, start)
+
+    def _promises(self, punctuations: Times) -> Times:
+        # What the operator said of its own may already be more than what the input says now.
+        return np.maximum(self._window.promise(punctuations), self._said)
+
+    def _progress_after(self, batch: EventBatch, windowed: EventBatch) -> list[EventBatch]:
+        """Return the punctuation that stands for the order of the input, if it says anything new."""
+        self._said = max(self._said, int(windowed.punctuations().max(initial=BEGINNING)))
+        events = batch.data().start
+        if not len(events):
+            return []
+        reached = int(self._window.promise(events[-1:])[0])
+        if reached <= self._said:
+            return []
+        self._said = reached
+        return [punctuation_like(self._no_rows, reached)]
+
+    def _refuse_overflow(self, batch: EventBatch, back: Times, count: Times | None) -> None:
+        """Refuse the first event of which a window would start or end outside int64."""
+        extent = 0 if count is None else (count - 1) * self._window.apart
+        before_all = batch.start < BEGINNING + np.maximum(back, 0)
+        after_all = batch.start - back > FOREVER - self._window.size - extent
+        outside = before_all | after_all
+        if count is not None:
+            outside &= count > 0
+        data = batch.is_data()
+        if data is not None:
+            outside &= data
+        if outside.any():
+            at = int(np.flatnonzero(outside)[0])
+            element = next(elements_of(batch.slice(at, at + 1)))
+            raise BadTime.overflow(f"step {self._step!r}", element, f"assigning {self._window}")

@@ -1,0 +1,57 @@
+"""What a plan and its runners ask of a source of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from slackwater.progress.clock import Clock
+    from slackwater.progress.instants import Instant
+
+
+class Reader(Protocol):
+    """One reading of a feed, from its beginning; used by one runner."""
+
+    def poll(self, max_rows: int) -> tuple[pa.RecordBatch, Instant] | None:
+        """Return the next rows and the instant they arrived; None when there are none now."""
+        ...
+
+    def quiet_until(self) -> Instant | None:
+        """Return the present instant when no row waits that arrived before it; None when one does."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether no row will ever come any more."""
+        ...
+
+    def close(self) -> None:
+        """Release files and other resources."""
+        ...
+
+
+class Feed(Protocol):
+    """A source of rows, in order of arrival."""
+
+    @property
+    def name(self) -> str:
+        """What messages and explain() call it."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+        ...
+
+    @property
+    def live(self) -> bool:
+        """Whether rows come while the query runs, so that it may be empty without having ended."""
+        ...
+
+    def open(self, clock: Clock, wake: Callable[[], None]) -> Reader:
+        """Start a reading. A live reader stamps arrivals by the clock and calls `wake` when rows come or it ends."""
+        ...

@@ -1,0 +1,137 @@
+"""Plan nodes: what was asked, one frozen value per step.
+
+A node knows its inputs, the schema and the properties of its output, how to say itself in explain(), and how to build
+the operator that does it. Nodes are compared by identity: the same node used twice is one step, run once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.operator import Operator
+    from slackwater.plan.feed import Feed
+    from slackwater.plan.properties import Properties
+    from slackwater.policies.punctuations import Punctuations
+
+
+@dataclass(frozen=True, eq=False)
+class Node(ABC):
+    """One step of a plan. Subclasses refuse, while they are made, what could not run."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes whose output this one reads, by port."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> EventSchema:
+        """The columns of the output."""
+
+    @property
+    @abstractmethod
+    def properties(self) -> Properties:
+        """What is known of the output."""
+
+    @property
+    @abstractmethod
+    def verb(self) -> str:
+        """The name of the step's kind, as users type it."""
+
+    @abstractmethod
+    def details(self) -> str:
+        """What was chosen, in a few words."""
+
+    @abstractmethod
+    def reason(self) -> str:
+        """Why the step is done this way."""
+
+    @property
+    def line(self) -> str:
+        """The node's line in explain(), without the tree."""
+        return f"{self.verb} {self.details()}".strip()
+
+
+class StepNode(Node):
+    """A node that an operator does."""
+
+    @abstractmethod
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator, fresh or from a snapshot. `step` is its name in messages and counters."""
+
+
+@dataclass(frozen=True, eq=False)
+class SourceNode(Node):
+    """Where rows enter: a feed, how its rows get their times, and when it punctuates."""
+
+    feed: Feed
+    event_schema: EventSchema
+    facts: Properties
+    punctuations: Punctuations
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """None: it is the beginning."""
+        return ()
+
+    @property
+    def schema(self) -> EventSchema:
+        """The columns of the feed, time columns told apart."""
+        return self.event_schema
+
+    @property
+    def properties(self) -> Properties:
+        """What was declared of the feed."""
+        return self.facts
+
+    @property
+    def verb(self) -> str:
+        """Sources call themselves by their feed."""
+        return "source"
+
+    def details(self) -> str:
+        """The feed's name and its time columns."""
+        times = [f"time={self.schema.time.name}"]
+        times += [] if self.schema.until is None else [f"until={self.schema.until.name}"]
+        return f"{self.feed.name} {' '.join(times)}"
+
+    def reason(self) -> str:
+        """How times come about, and punctuations."""
+        stamps = {
+            "external": "times are the source's own",
+            "internal": "stamped by the clock on arrival",
+            "latent": "not stamped until a step needs times",
+        }[self.facts.stamps.value]
+        return f"{stamps}; punctuations {self.punctuations}" if self.feed.live else stamps
+
+
+def walk(*roots: Node) -> Iterator[Node]:
+    """Visit every node once, inputs before the nodes that read them."""
+    seen: set[int] = set()
+
+    def visit(node: Node) -> Iterator[Node]:
+        if id(node) in seen:
+            return
+        seen.add(id(node))
+        for source in node.inputs:
+            yield from visit(source)
+        yield node
+
+    for root in roots:
+        yield from visit(root)
+
+
+def name_steps(*roots: Node) -> dict[Node, str]:
+    """Give every node a name, such as 'where#2': its verb, and its place among its kind."""
+    counts: dict[str, int] = {}
+    names: dict[Node, str] = {}
+    for node in walk(*roots):
+        counts[node.verb] = counts.get(node.verb, 0) + 1
+        names[node] = f"{node.verb}#{counts[node.verb]}"
+    return names

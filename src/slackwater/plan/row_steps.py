@@ -1,0 +1,230 @@
+"""Plan nodes that treat each row by itself: where, select, window, and declarations about a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slackwater.errors import PlanError, SchemaMismatch, message
+from slackwater.operators.assume_ordered import AssumeOrderedOperator
+from slackwater.operators.expressions import Computation, describe
+from slackwater.operators.select import Outputs, SelectOperator
+from slackwater.operators.stamp import StampOperator
+from slackwater.operators.where import WhereOperator
+from slackwater.operators.window import WindowOperator, windowed_schema
+from slackwater.plan.node import Node, StepNode
+from slackwater.plan.probe import probe_computations
+from slackwater.plan.properties import Extent, Order, Properties, Stamps
+from slackwater.policies.windows import Hopping, Sliding, Window
+from slackwater.progress.instants import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.operator import Operator
+    from slackwater.progress.instants import Instant
+
+
+@dataclass(frozen=True, eq=False)
+class RowStep(StepNode):
+    """A step with one input."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> EventSchema:
+        """The input's, unless a subclass says otherwise."""
+        return self.input.schema
+
+    @property
+    def properties(self) -> Properties:
+        """The input's, unless a subclass says otherwise."""
+        return self.input.properties
+
+
+@dataclass(frozen=True, eq=False)
+class Where(RowStep):
+    """Keeps the rows that satisfy a predicate."""
+
+    predicate: Computation
+    verb = "where"
+
+    def __post_init__(self) -> None:
+        answer = probe_computations({"keep": self.predicate}, self.schema, "where").field("keep").type
+        if not (pa.types.is_boolean(answer) or pa.types.is_null(answer)):
+            raise SchemaMismatch.wrong_type("where", self.details(), answer, "a boolean for each row")
+
+    def details(self) -> str:
+        """The predicate."""
+        return describe(self.predicate)
+
+    def reason(self) -> str:
+        """It needs no order."""
+        return "row by row: needs no order, keeps the one there is"
+
+    def build(self, step: str, resume: None = None) -> Operator[Any]:  # noqa: ARG002 - there is no state
+        """Make the operator."""
+        return WhereOperator(self.input.schema, self.predicate, step)
+
+
+@dataclass(frozen=True, eq=False)
+class Select(RowStep):
+    """Chooses and computes payload columns."""
+
+    outputs: Mapping[str, str | Computation]
+    verb = "select"
+
+    def __post_init__(self) -> None:
+        _ = self.schema  # made now, so that an unknown column is refused now
+
+    @cached_property
+    def schema(self) -> EventSchema:
+        """The chosen columns; the time columns stay where they were named, else in front."""
+        source = self.input.schema
+        times = [column.name for column in source.time_columns()]
+        for name, what in self.outputs.items():
+            if name in times and what != name:
+                raise SchemaMismatch.clash("select", name, "the time column cannot be replaced; use another name")
+        made = probe_computations(self._payload_outputs(), source, "select")
+        in_front = [name for name in times if name not in self.outputs]
+        return source.with_payload(made, (*in_front, *self.outputs))
+
+    @property
+    def properties(self) -> Properties:
+        """A key may lose the column that made it one."""
+        whole = set(self.input.schema.payload.names) <= {
+            what for what in self.outputs.values() if isinstance(what, str)
+        }
+        return self.input.properties.but(keyed=self.input.properties.keyed and whole)
+
+    def _payload_outputs(self) -> Outputs:
+        times = {column.name for column in self.input.schema.time_columns()}
+        return {name: what for name, what in self.outputs.items() if name not in times}
+
+    def details(self) -> str:
+        """The columns."""
+        return ", ".join(
+            name if what == name else f"{name}={what if isinstance(what, str) else describe(what)}"
+            for name, what in self.outputs.items()
+        )
+
+    def reason(self) -> str:
+        """It needs no order."""
+        return "row by row: needs no order, keeps the one there is"
+
+    def build(self, step: str, resume: None = None) -> Operator[Any]:  # noqa: ARG002 - there is no state
+        """Make the operator."""
+        return SelectOperator(self.input.schema, self._payload_outputs(), step)
+
+
+@dataclass(frozen=True, eq=False)
+class AssignWindow(RowStep):
+    """Gives every event the interval of its window."""
+
+    window: Window
+
+    def __post_init__(self) -> None:
+        if not self.input.properties.insert_only:
+            hint = "apply the revisions first"
+            raise PlanError(message(f"{self.verb} cannot move events that are revised later", {}, hint))
+        _ = self.schema
+
+    @cached_property
+    def schema(self) -> EventSchema:
+        """Window start and end become the time columns; the original ones become payload."""
+        return windowed_schema(self.input.schema, self.verb)
+
+    @property
+    def properties(self) -> Properties:
+        """Hopping deals one event to several windows, so it loses the order but says what is complete."""
+        facts = self.input.properties
+        if isinstance(self.window, Sliding):
+            return facts.but(extent=Extent.INTERVALS)
+        if isinstance(self.window, Hopping):
+            return facts.but(extent=Extent.WINDOWS, order=Order.NONE, punctuated=facts.progressive)
+        return facts.but(extent=Extent.WINDOWS, order=Order.TIES if facts.ordered else Order.NONE)
+
+    @property
+    def verb(self) -> str:
+        """tumbling, hopping or sliding."""
+        return type(self.window).__name__.lower()
+
+    def details(self) -> str:
+        """The lengths."""
+        calendar = self.input.schema.calendar
+        lengths = {field.name: getattr(self.window, field.name) for field in fields(self.window)}
+        shown = {name: format_duration(length) if calendar else str(length) for name, length in lengths.items()}
+        return " ".join(f"{name}={length}" for name, length in shown.items() if name != "offset" or lengths[name])
+
+    def reason(self) -> str:
+        """What it does to the order."""
+        if isinstance(self.window, Hopping) and self.input.properties.ordered:
+            return "an event falls into several windows; punctuations say which are complete"
+        return "rewrites start and end, row by row: needs no order"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        ordered = self.input.properties.ordered
+        return WindowOperator(self.window, self.input.schema, ordered=ordered, step=step, resume=resume)
+
+
+@dataclass(frozen=True, eq=False)
+class AssumeOrdered(RowStep):
+    """Declares that a stream comes in order of time; checked as it flows."""
+
+    verb = "assume_ordered"
+
+    @property
+    def properties(self) -> Properties:
+        """Ordered, because it is checked."""
+        return self.input.properties.but(order=Order.TIES)
+
+    def details(self) -> str:
+        """Nothing was chosen."""
+        return ""
+
+    def reason(self) -> str:
+        """The declaration is enforced."""
+        return "declared ordered; the first event out of order is an error"
+
+    def build(self, step: str, resume: Instant | None = None) -> Operator[Any]:
+        """Make the operator."""
+        return AssumeOrderedOperator(self.schema, step, resume)
+
+
+@dataclass(frozen=True, eq=False)
+class Stamp(RowStep):
+    """Gives latent events the time at which they are processed."""
+
+    verb = "stamp"
+
+    @property
+    def properties(self) -> Properties:
+        """Ordered by nature: processing time does not go back."""
+        return self.input.properties.but(stamps=Stamps.INTERNAL, order=Order.TIES)
+
+    def details(self) -> str:
+        """Nothing was chosen."""
+        return ""
+
+    def reason(self) -> str:
+        """Why there is a stamp here."""
+        return "the next step needs times and these events have none yet"
+
+    def build(self, step: str, resume: Instant | None = None) -> Operator[Any]:  # noqa: ARG002 - it raises nothing
+        """Make the operator."""
+        return StampOperator(resume)
+
+
+def stamped(node: Node) -> Node:
+    """Put a stamp after a stream whose events have no times yet."""
+    return Stamp(node) if node.properties.latent else node

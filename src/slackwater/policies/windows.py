@@ -1,0 +1,135 @@
+"""Windows over application time: tumbling, hopping and sliding, as frozen values that know their own arithmetic.
+
+A window replaces the interval of an event at t by the intervals of the windows it falls into. Nothing here needs
+order, so a window may stand before a sort. All arithmetic is on int64 and exact: remainders are taken before anything
+is subtracted, so that no intermediate result leaves the range.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.errors import BadDuration, message
+from slackwater.progress.instants import BEGINNING, FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slackwater.progress.instants import Duration
+
+
+@dataclass(frozen=True)
+class Window(ABC):
+    """What all windows share: every one of them is `size` long."""
+
+    size: Duration
+
+    def __post_init__(self) -> None:
+        _refuse_unless_positive("size", self.size)
+
+    @abstractmethod
+    def back(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How long before each event the first window starts that contains it, or the next one if none does."""
+
+    def count(self, times: NDArray[np.int64]) -> NDArray[np.int64] | None:  # noqa: ARG002 - most windows need no look
+        """How many windows contain each event; None when it is always one."""
+        return None
+
+    @property
+    def apart(self) -> Duration:
+        """How far the starts of the windows of one event are apart."""
+        return self.size
+
+    def promise(self, complete_before: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The greatest punctuations that hold after the window, given those before it; they never go back.
+
+        A promise that nothing comes before t becomes the least start of a window that an event at or after t can
+        have. What would leave int64 stays at BEGINNING or FOREVER.
+
+        >>> Tumbling(10).promise(np.array([9, 10, FOREVER])).tolist() == [0, 10, FOREVER]
+        True
+        """
+        back = self.back(complete_before)
+        too_early = (back > 0) & (complete_before < BEGINNING + np.maximum(back, 0))
+        too_late = (back < 0) & (complete_before > FOREVER + np.minimum(back, 0))
+        moved = np.where(too_early, BEGINNING, complete_before - back)
+        return np.where(too_late | (complete_before == FOREVER), FOREVER, moved)
+
+
+@dataclass(frozen=True)
+class Tumbling(Window):
+    """Windows of `size` side by side, one of them starting at `offset`; an event is in exactly one.
+
+    >>> Tumbling(10, offset=3).back(np.array([2, 3, 12])).tolist()
+    [9, 0, 9]
+    """
+
+    offset: Duration = 0
+
+    def back(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How long each event is past the start of its window."""
+        return _past_grid(times, self.size, self.offset)
+
+
+@dataclass(frozen=True)
+class Hopping(Window):
+    """Windows of `size` that start every `hop` (Spark calls this a sliding window).
+
+    They overlap when hop < size, and leave gaps when hop > size: an event in a gap is in no window.
+
+    >>> window = Hopping(size=10, hop=5)
+    >>> window.count(np.array([7])).tolist(), window.back(np.array([7])).tolist()
+    ([2], [7])
+    """
+
+    hop: Duration
+    offset: Duration = 0
+
+    def __post_init__(self) -> None:
+        _refuse_unless_positive("size", self.size)
+        _refuse_unless_positive("hop", self.hop)
+
+    def back(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How long before each event its first window starts; negative, for an event in a gap, to the next one."""
+        past = _past_grid(times, self.hop, self.offset)
+        return past + (self._windows(past) - 1) * self.hop
+
+    def count(self, times: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """How many windows contain each event."""
+        return self._windows(_past_grid(times, self.hop, self.offset))
+
+    @property
+    def apart(self) -> Duration:
+        """One hop."""
+        return self.hop
+
+    def _windows(self, past: NDArray[np.int64]) -> NDArray[np.int64]:
+        # Starts at t - past - j * hop count while past + j * hop < size; this is the number of such j, rounded up.
+        return -((past - self.size) // self.hop)
+
+
+@dataclass(frozen=True)
+class Sliding(Window):
+    """Every event lives for `size` from its own time on; aggregates then say what the last `size` held.
+
+    >>> Sliding(10).back(np.array([7])).tolist()
+    [0]
+    """
+
+    def back(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Nothing: the window starts with the event."""
+        return np.zeros_like(times)
+
+
+def _past_grid(times: NDArray[np.int64], step: Duration, offset: Duration) -> NDArray[np.int64]:
+    """(times - offset) modulo step, without the difference that might overflow."""
+    return (times % step - offset % step) % step
+
+
+def _refuse_unless_positive(name: str, length: Duration) -> None:
+    if not 0 < length <= FOREVER:
+        raise BadDuration(message("a window needs a length above zero", {name: length}))

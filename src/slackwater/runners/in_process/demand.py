@@ -1,0 +1,109 @@
+"""Sources at their place in the graph: they read, stamp, and say how far they have come, on demand or by the clock.
+
+A source stamped by the clock promises the present. A source with times of its own promises t + elapsed - skew, taken
+over all its events: the greatest of (t - arrival), plus now, minus skew.
+Paper: Bai et al., ICDE 2007, section 5.
+
+Invariant: promises never go back, and a row that breaks one is an error that names it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.errors import BrokenPunctuation
+from slackwater.events.batch import EventBatch, punctuation_like
+from slackwater.plan.properties import Stamps
+from slackwater.policies.punctuations import When
+from slackwater.progress.instants import BEGINNING, Instant
+from slackwater.progress.punctuation import Origin, Punctuation
+from slackwater.runners.runner import Counters
+
+if TYPE_CHECKING:
+    from slackwater.plan.feed import Reader
+    from slackwater.plan.node import SourceNode
+    from slackwater.runners.in_process.ports import Arc, Sink
+
+
+class SourceDriver:
+    """Feeds one source's rows and punctuations into the graph."""
+
+    __slots__ = (
+        "_lead", "_no_rows", "_promised", "_reader", "_schema", "_stamps",
+        "counters", "end_sent", "name", "next_beat", "outputs", "policy", "sinks",
+    )  # fmt: skip
+
+    def __init__(self, name: str, node: SourceNode, reader: Reader, now: Instant) -> None:
+        self.name = name
+        self.outputs: list[Arc] = []
+        self.sinks: list[Sink] = []
+        self.counters = Counters()
+        self.policy = node.punctuations
+        self.next_beat = now + self.policy.every
+        self.end_sent = False
+        self._reader = reader
+        self._schema = node.schema
+        self._stamps = node.properties.stamps
+        self._no_rows = node.schema.no_rows
+        self._promised: Instant = BEGINNING
+        self._lead: int | None = None
+
+    @property
+    def promises_by_clock(self) -> bool:
+        """Whether asking again later may help, though no row comes."""
+        return self.policy.when is When.ON_DEMAND and not self.end_sent
+
+    def read(self, max_rows: int) -> EventBatch | None:
+        """Take the next rows, stamped; None when there are none now."""
+        polled = self._reader.poll(max_rows)
+        if polled is None:
+            return None
+        rows, arrived = polled
+        if self._stamps is not Stamps.EXTERNAL:
+            batch = EventBatch(rows, np.full(rows.num_rows, arrived, dtype=np.int64))
+        else:
+            batch = self._schema.read(rows, f"source {self.name!r}")
+            self._keep_promise(batch, arrived)
+        self.counters.rows_in += batch.rows
+        return batch
+
+    def _keep_promise(self, batch: EventBatch, arrived: Instant) -> None:
+        if not batch.rows:
+            return
+        if self._promised > BEGINNING and batch.start.min() < self._promised:
+            row = int(np.flatnonzero(batch.start < self._promised)[0])
+            came = self._schema.show(batch.slice(row, row + 1)).to_pylist()[0]
+            raise BrokenPunctuation.by(f"source {self.name!r}", came, self._schema.time.show(self._promised))
+        lead = int(batch.start.max()) - arrived
+        self._lead = lead if self._lead is None else max(self._lead, lead)
+
+    def promise(self, origin: Origin) -> Punctuation | None:
+        """Say how far the source has come, if that is further than was said before."""
+        now = self._reader.quiet_until()
+        if now is None:
+            return None
+        if self._stamps is Stamps.INTERNAL:
+            complete_before = now
+        elif self._lead is not None and self.policy.skew is not None:
+            complete_before = now + self._lead - self.policy.skew
+        else:
+            return None
+        if complete_before <= self._promised:
+            return None
+        self._promised = complete_before
+        return Punctuation(complete_before, origin)
+
+    def batch_of(self, punctuation: Punctuation) -> EventBatch:
+        """Make a batch of a punctuation."""
+        return punctuation_like(self._no_rows, punctuation.complete_before)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no row will come any more."""
+        return self._reader.ended
+
+    def close(self) -> None:
+        """Close the reading."""
+        self._reader.close()

@@ -1,0 +1,61 @@
+"""Turns a plan into the graph of steps and arcs that the runner executes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from slackwater.plan.node import Node, SourceNode, StepNode, name_steps
+from slackwater.runners.in_process.demand import SourceDriver
+from slackwater.runners.in_process.ports import Arc, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from slackwater.progress.clock import Clock
+    from slackwater.progress.frontier import Port
+    from slackwater.runners.in_process.ports import Sink
+
+
+@dataclass
+class Graph:
+    """The sources, and the steps in an order in which producers come before consumers.
+
+    Plans that share nothing become separate components of one graph; plans that share steps share them here too.
+    """
+
+    sources: list[SourceDriver] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def sources_above(self, step: Step, port: Port | None = None) -> set[SourceDriver]:
+        """The sources that feed a step, or one of its inputs."""
+        arcs = step.inputs if port is None else [step.inputs[port]]
+        found: set[SourceDriver] = set()
+        for arc in arcs:
+            producer = arc.producer
+            found |= {producer} if isinstance(producer, SourceDriver) else self.sources_above(producer)
+        return found
+
+
+def build_graph(
+    outputs: Sequence[tuple[Node, Sink]], clock: Clock, wake: Callable[[], None], resume: Mapping[str, Any]
+) -> Graph:
+    """Build every operator once, fresh or from its snapshot, and connect them, up to the sinks."""
+    graph = Graph()
+    made: dict[Node, Step | SourceDriver] = {}
+    for node, name in name_steps(*(root for root, _ in outputs)).items():
+        if isinstance(node, SourceNode):
+            driver = SourceDriver(name, node, node.feed.open(clock, wake), clock.now())
+            graph.sources.append(driver)
+            made[node] = driver
+        elif isinstance(node, StepNode):
+            step = Step(name, node.build(name, resume.get(name)), len(node.inputs))
+            for port, source in enumerate(node.inputs):
+                arc = Arc(made[source], step, port)
+                made[source].outputs.append(arc)
+                step.inputs.append(arc)
+            graph.steps.append(step)
+            made[node] = step
+    for root, sink in outputs:
+        made[root].sinks.append(sink)
+    return graph

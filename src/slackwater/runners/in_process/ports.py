@@ -1,0 +1,64 @@
+"""The arcs of the query graph: queues from one step to an input of another."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from slackwater.runners.runner import Counters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from slackwater.events.batch import EventBatch
+    from slackwater.operators.operator import Operator
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+    from slackwater.runners.in_process.demand import SourceDriver
+
+
+Sink: TypeAlias = "Callable[[EventBatch], None]"
+"""Takes the batches of an output; only those that hold rows, for punctuations are an inner matter."""
+
+
+class Arc:
+    """A queue between a producer and one input of its consumer. `None` in the queue is the end of the stream."""
+
+    __slots__ = ("consumer", "port", "producer", "queue")
+
+    def __init__(self, producer: Step | SourceDriver, consumer: Step, port: Port) -> None:
+        self.producer = producer
+        self.consumer = consumer
+        self.port = port
+        self.queue: deque[EventBatch | None] = deque()
+
+
+class Step:
+    """An operator at its place in the graph."""
+
+    __slots__ = ("counters", "held_back", "idle_since", "inputs", "name", "open_inputs", "operator", "outputs", "sinks")
+
+    def __init__(self, name: str, operator: Operator[Any], ports: int) -> None:
+        self.name = name
+        self.operator = operator
+        self.inputs: list[Arc] = []
+        self.outputs: list[Arc] = []
+        self.sinks: list[Sink] = []
+        self.open_inputs = ports
+        self.counters = Counters()
+        self.held_back = 0
+        self.idle_since: Instant | None = None
+
+    def waiting_arc(self) -> Arc | None:
+        """The first input with something in its queue (the paper's *more* condition)."""
+        for arc in self.inputs:
+            if arc.queue:
+                return arc
+        return None
+
+    def yielding_arc(self) -> Arc | None:
+        """The first output with something in its queue (the paper's *yield* condition)."""
+        for arc in self.outputs:
+            if arc.queue:
+                return arc
+        return None

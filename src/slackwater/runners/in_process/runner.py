@@ -1,0 +1,280 @@
+"""Executes a query graph depth first, and asks sources for punctuations when somebody idle-waits.
+
+After each execution step the next operator is chosen by three rules:
+    forward    the operator has put something out: go on to its consumer
+    encore     something is left in its input: execute it again
+    backtrack  otherwise go to the producer of the input it waits for, and repeat the rules there; when that leads to a
+               source with nothing to give, the source punctuates on demand
+Paper: Bai, Thakkar, Wang, Zaniolo. Optimizing Timestamp Management in Data Stream Management Systems. ICDE 2007,
+sections 3 to 5.
+
+Invariant: between two calls of work() every queue is empty; what is held is held inside operators.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import StepFailed
+from slackwater.policies.punctuations import When
+from slackwater.progress.punctuation import Origin
+from slackwater.runners.in_process.demand import SourceDriver
+from slackwater.runners.in_process.graph import build_graph
+from slackwater.runners.in_process.ticks import next_wake, punctuate_due
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from slackwater.events.batch import EventBatch
+    from slackwater.plan.node import Node
+    from slackwater.progress.clock import Clock
+    from slackwater.runners.in_process.ports import Arc, Sink, Step
+    from slackwater.runners.runner import Counters
+
+BATCH_ROWS = 65_536
+"""Rows taken from a source at once: large enough to amortise a step's fixed cost, small enough to stay in cache."""
+
+BUFFER_LIMIT = 10_000_000
+"""Rows an operator may hold back before the sources it does not wait for are left unread (back-pressure)."""
+
+
+class InProcessRunner:
+    """Runs one or more plans together, in the calling thread. Sources may be fed from other threads."""
+
+    def __init__(
+        self,
+        outputs: Sequence[tuple[Node, Sink]],
+        clock: Clock,
+        *,
+        batch_rows: int = BATCH_ROWS,
+        buffer_limit: int = BUFFER_LIMIT,
+        resume: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._wake = threading.Event()
+        self._clock = clock
+        self._batch_rows = batch_rows
+        self._buffer_limit = buffer_limit
+        self._graph = build_graph(outputs, clock, self._wake.set, resume or {})
+        self._asked: set[SourceDriver] = set()
+        self._turn = 0
+        self._queued = 0
+        self.peak_queued = 0
+        self._open_outputs = len(outputs)
+
+    # ---- driving -----------------------------------------------------------------------------------------------
+
+    @property
+    def finished(self) -> bool:
+        """Whether every output has ended."""
+        return self._open_outputs == 0
+
+    def work_or_wait(self) -> None:
+        """Do what can be done now, then sleep until a source or the clock gives more to do."""
+        # Cleared before working, so that whatever comes meanwhile cuts the sleep short.
+        self._wake.clear()
+        self.work()
+        if not self.finished:
+            seconds = next_wake(self._graph.sources, self._clock.now(), idle_waiting=self._somebody_waits())
+            self._wake.wait(seconds)
+
+    def work(self) -> None:
+        """Do all that can be done with what is there now; never blocks."""
+        self._asked.clear()
+        while not self.finished:
+            punctuate_due(self._graph.sources, self._clock.now(), self._put)
+            self._run_all()
+            if not (self._read_one() or self._ask_for_progress()):
+                return
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state of every operator, by step; taken between calls of work()."""
+        return {step.name: step.operator.snapshot() for step in self._graph.steps}
+
+    def counters(self) -> dict[str, Counters]:
+        """What every source and step has done, idle-waiting that still goes on included."""
+        now = self._clock.now()
+        for step in self._graph.steps:
+            if step.idle_since is not None:
+                step.counters.idle_waiting += now - step.idle_since
+                step.idle_since = now
+        everyone: Iterable[SourceDriver | Step] = (*self._graph.sources, *self._graph.steps)
+        return {one.name: one.counters for one in everyone}
+
+    def close(self) -> None:
+        """End every source and flush what is held."""
+        self.work()
+        self.abandon()
+        self.work()
+
+    def abandon(self) -> None:
+        """Close every reading without running anything more."""
+        for source in self._graph.sources:
+            source.close()
+
+    # ---- choosing the next operator ------------------------------------------------------------------------------
+
+    def _run(self, step: Step | None) -> None:
+        while step is not None:
+            self._execute(step)
+            step = self._next_operator(step)
+
+    def _next_operator(self, step: Step) -> Step | None:
+        forward = step.yielding_arc()
+        if forward is not None:
+            return forward.consumer
+        if step.waiting_arc() is not None:
+            return step
+        return self._backtrack(step, demanded=False)
+
+    def _backtrack(self, step: Step, *, demanded: bool) -> Step | None:
+        port = step.operator.idle_waiting_on()
+        demanded = demanded or port is not None
+        for arc in step.inputs if port is None else (step.inputs[port],):
+            found = self._look_behind(arc, demanded=demanded)
+            if found is not None:
+                return found
+        return None
+
+    def _look_behind(self, arc: Arc, *, demanded: bool) -> Step | None:
+        """Repeat the rules at the producer of an arc; a source gives something only when somebody waits for it."""
+        producer = arc.producer
+        if isinstance(producer, SourceDriver):
+            return arc.consumer if demanded and self._demand(producer) else None
+        forward = producer.yielding_arc()
+        if forward is not None:
+            return forward.consumer
+        if producer.waiting_arc() is not None:
+            return producer
+        return self._backtrack(producer, demanded=demanded)
+
+    # ---- executing -------------------------------------------------------------------------------------------------
+
+    def _execute(self, step: Step) -> None:
+        arc = step.waiting_arc()
+        if arc is None:
+            return
+        operator, counters = step.operator, step.counters
+        batch = arc.queue[0]
+        if operator.ticks:
+            operator.on_tick(self._clock.now())
+        if batch is None:
+            emission = operator.on_end(arc.port)
+            step.open_inputs -= 1
+        else:
+            emission = operator.on_batch(arc.port, batch)
+            counters.rows_in += batch.rows
+            counters.punctuations_in += len(batch) - batch.rows
+            self._queued -= len(batch)
+        arc.queue.popleft()
+        self._note_waiting(step)
+        for released in emission.batches:
+            self._put(step, released)
+        if batch is None and step.open_inputs == 0:
+            self._put(step, None)
+
+    def _put(self, producer: Step | SourceDriver, batch: EventBatch | None) -> None:
+        if batch is not None:
+            producer.counters.rows_out += batch.rows
+            producer.counters.punctuations_out += len(batch) - batch.rows
+            self._queued += len(batch) * len(producer.outputs)
+            self.peak_queued = max(self.peak_queued, self._queued)
+        for arc in producer.outputs:
+            arc.queue.append(batch)
+        if batch is None:
+            self._open_outputs -= len(producer.sinks)
+        elif batch.rows:
+            for sink in producer.sinks:
+                _deliver(sink, batch, producer.name)
+
+    def _note_waiting(self, step: Step) -> None:
+        counters = step.counters
+        counters.buffered = step.operator.buffered()
+        counters.peak_buffered = max(counters.peak_buffered, counters.buffered)
+        if len(step.inputs) > 1:
+            held = step.operator.held_back()
+            self._queued += held - step.held_back
+            step.held_back = held
+            waits = held > 0
+            if waits and step.idle_since is None:
+                step.idle_since = self._clock.now()
+            elif not waits and step.idle_since is not None:
+                counters.idle_waiting += self._clock.now() - step.idle_since
+                step.idle_since = None
+
+    # ---- sources ---------------------------------------------------------------------------------------------------
+
+    def _read_one(self) -> bool:
+        """Read a batch from the next source in turn that has one, and run it through the graph."""
+        sources = self._graph.sources
+        held_back = self._held_back()
+        for offset in range(len(sources)):
+            source = sources[(self._turn + offset) % len(sources)]
+            if source not in held_back and self._read(source):
+                self._turn = (self._turn + offset + 1) % len(sources)
+                self._run_all()
+                return True
+        return False
+
+    def _read(self, source: SourceDriver) -> bool:
+        """Put the source's next rows, or its end, into the graph."""
+        if source.end_sent:
+            return False
+        batch = source.read(self._batch_rows)
+        if batch is not None:
+            self._asked.clear()
+            self._put(source, batch)
+        if source.exhausted:
+            source.end_sent = True
+            self._put(source, None)
+        return batch is not None or source.end_sent
+
+    def _demand(self, source: SourceDriver) -> bool:
+        """Give what somebody waits for: rows if there are any, else a punctuation if the source makes them."""
+        if self._read(source):
+            return True
+        if source.policy.when is not When.ON_DEMAND or source in self._asked or source.end_sent:
+            return False
+        self._asked.add(source)
+        punctuation = source.promise(Origin.DEMAND)
+        if punctuation is None:
+            return False
+        self._put(source, source.batch_of(punctuation))
+        return True
+
+    def _ask_for_progress(self) -> bool:
+        """Let every idle-waiting step look for what it waits for; say whether any found it."""
+        found = False
+        for step in self._graph.steps:
+            if len(step.inputs) > 1 and step.operator.idle_waiting_on() is not None:
+                behind = self._backtrack(step, demanded=True)
+                found = found or behind is not None
+                self._run(behind)
+        return found
+
+    def _run_all(self) -> None:
+        """Run until every queue is empty: a depth-first walk may leave a side branch behind."""
+        for step in self._graph.steps:
+            while step.waiting_arc() is not None:
+                self._run(step)
+
+    def _somebody_waits(self) -> bool:
+        return any(step.idle_since is not None for step in self._graph.steps)
+
+    def _held_back(self) -> set[SourceDriver]:
+        """Sources to leave unread: those of an operator that holds too much already and waits for another."""
+        held: set[SourceDriver] = set()
+        for step in self._graph.steps:
+            if step.held_back < self._buffer_limit:
+                continue
+            port = step.operator.idle_waiting_on()
+            if port is not None:
+                held |= self._graph.sources_above(step) - self._graph.sources_above(step, port)
+        return held
+
+
+def _deliver(sink: Sink, batch: EventBatch, producer: str) -> None:
+    try:
+        sink(batch)
+    except Exception as cause:
+        raise StepFailed.at(f"sink of {producer}", None, None, cause) from cause

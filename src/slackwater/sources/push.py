@@ -1,0 +1,137 @@
+"""A live source: rows are pushed into it, from any thread, while a query reads it.
+
+Invariant: arrivals are stamped, and the present is promised, under one lock; so no row can get a stamp that is older
+than a promise made before it came.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from slackwater.errors import SlackwaterError, message
+from slackwater.progress.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from slackwater.progress.instants import Instant
+
+Rows: TypeAlias = "pa.RecordBatch | pa.Table | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
+"""What may be pushed: Arrow data, one row as a mapping, or several."""
+
+CAPACITY = 1_000_000
+"""How many rows may wait by default before push() blocks: about 100 MB of rows of 100 bytes."""
+
+
+class PushSource:
+    """A feed that its owner pushes rows into and closes at the end.
+
+    `push` blocks while `capacity` rows wait: a query that cannot keep up slows its feeders down.
+
+    >>> source = PushSource({"x": pa.int64()}, name="clicks")
+    >>> source.push({"x": 1})
+    >>> source.close()
+    >>> source.waiting
+    1
+    """
+
+    live = True
+
+    def __init__(
+        self, schema: pa.Schema | Mapping[str, pa.DataType], *, name: str = "push", capacity: int = CAPACITY
+    ) -> None:
+        self.schema: pa.Schema = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
+        self.name = name
+        self._capacity = capacity
+        self._changed = threading.Condition()
+        self._arrived: deque[tuple[pa.RecordBatch, Instant]] = deque()
+        self._rows = 0
+        self._closed = False
+        self._clock: Clock = SystemClock()
+        self._wake: Callable[[], None] = _nobody
+        self._opened = False
+
+    @property
+    def waiting(self) -> int:
+        """How many rows have been pushed and not taken yet."""
+        return self._rows
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was closed and everything was taken."""
+        return self._closed and not self._arrived
+
+    def push(self, rows: Rows, timeout: float | None = None) -> None:
+        """Add rows; they arrive now. Blocks while the source is full, at most `timeout` seconds."""
+        batches = [self._checked(batch) for batch in self._as_batches(rows)]
+        with self._changed:
+            for batch in batches:
+                if not self._changed.wait_for(lambda: self._rows < self._capacity or self._closed, timeout):
+                    facts = {"source": self.name, "rows waiting": self._rows}
+                    hint = "the query is slower than its feeder, or nobody runs it"
+                    raise TimeoutError(message("push waited too long for room", facts, hint))
+                if self._closed:
+                    raise SlackwaterError(message("rows were pushed into a closed source", {"source": self.name}))
+                self._arrived.append((batch, self._clock.now()))
+                self._rows += batch.num_rows
+        self._wake()
+
+    def close(self) -> None:
+        """Say that no more rows will come."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._wake()
+
+    def open(self, clock: Clock, wake: Callable[[], None]) -> PushSource:
+        """Start reading, once: rows pushed before are taken to arrive now, later ones by this clock."""
+        with self._changed:
+            if self._opened:
+                hint = "a push source feeds one query; use the stream twice within one plan instead"
+                raise SlackwaterError(message("this push source is being read already", {"source": self.name}, hint))
+            self._opened = True
+            self._clock, self._wake = clock, wake
+            now = clock.now()
+            self._arrived = deque((batch, now) for batch, _ in self._arrived)
+        return self
+
+    def poll(self, max_rows: int) -> tuple[pa.RecordBatch, Instant] | None:
+        """Take the next rows that arrived together."""
+        with self._changed:
+            if not self._arrived:
+                return None
+            batch, arrived = self._arrived.popleft()
+            if batch.num_rows > max_rows:
+                self._arrived.appendleft((batch.slice(max_rows), arrived))
+                batch = batch.slice(0, max_rows)
+            self._rows -= batch.num_rows
+            self._changed.notify_all()
+            return batch, arrived
+
+    def quiet_until(self) -> Instant | None:
+        """Return the present when nothing waits: whatever comes later will be stamped later."""
+        with self._changed:
+            return None if self._arrived else self._clock.now()
+
+    def _as_batches(self, rows: Rows) -> list[pa.RecordBatch]:
+        if isinstance(rows, pa.RecordBatch):
+            return [rows]
+        if isinstance(rows, pa.Table):
+            return rows.to_batches()
+        listed = [rows] if isinstance(rows, Mapping) else rows
+        return [pa.RecordBatch.from_pylist(list(listed), schema=self.schema)]
+
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.schema != self.schema:
+            facts = {"source": self.name, "wanted": self.schema, "got": batch.schema}
+            raise SlackwaterError(message("rows of other columns were pushed", facts))
+        return batch
+
+
+def _nobody() -> None:
+    """Wakes nobody: no query reads the source yet."""

@@ -1,0 +1,125 @@
+"""stream(), arrivals() and unstamped(): the three ways in, by who gives the events their times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slackwater.errors import PlanError, SchemaMismatch, message
+from slackwater.events.schema import EventSchema, TimeColumn
+from slackwater.plan.node import SourceNode
+from slackwater.plan.properties import Extent, Order, Properties, Stamps
+from slackwater.policies.punctuations import Punctuations, When
+from slackwater.sources.files import from_path
+from slackwater.sources.push import PushSource
+from slackwater.sources.tables import from_pandas, from_reader, from_rows, from_table
+from slackwater.streams.disordered import DisorderedStream
+from slackwater.streams.ordered import OrderedStream
+
+if TYPE_CHECKING:
+    from slackwater.plan.feed import Feed
+
+ARRIVED_AT = "arrived_at"
+"""The time column of streams that bring none."""
+
+
+def stream(
+    source: Any,
+    *,
+    time: str,
+    until: str | None = None,
+    name: str | None = None,
+    schema: pa.Schema | None = None,
+    punctuations: Punctuations | None = None,
+) -> DisorderedStream:
+    """Make a stream of rows that bring their own times, in their order of arrival.
+
+    `source` is an Arrow table, record batch or reader, a pandas frame, a path (Parquet, CSV, JSON lines, or a folder
+    of one of these), an iterable of mappings, or a PushSource. `time` names the column of event times; `until` the
+    column of their ends, exclusive, where null means "not known yet". `punctuations` says when a live source may
+    promise that a time is complete.
+
+    >>> rows = [{"at": 3, "x": "a"}, {"at": 1, "x": "b"}]
+    >>> stream(rows, time="at").run().table.to_pydict()
+    {'at': [3, 1], 'x': ['a', 'b']}
+    """
+    feed = feed_of(source, name, schema)
+    event_schema = EventSchema.of(feed.schema, time, until, "stream")
+    said = punctuations or Punctuations.none()
+    if said.when is not When.NEVER:
+        _require_promise(feed, event_schema, said)
+    extent = Extent.POINTS if until is None else Extent.INTERVALS
+    facts = Properties(extent=extent, punctuated=said.when is not When.NEVER)
+    return DisorderedStream(SourceNode(feed, event_schema, facts, said))
+
+
+def arrivals(
+    source: Any,
+    *,
+    name: str | None = None,
+    schema: pa.Schema | None = None,
+    punctuations: Punctuations | None = None,
+) -> OrderedStream:
+    """Make a stream whose events happen when they arrive: stamped by the clock, so ordered by nature.
+
+    The stamp is the time column "arrived_at". A step that waits for this source may ask it how far it has come; it
+    then promises the present (on-demand punctuations, the default).
+    """
+    node = _without_times(feed_of(source, name, schema), Stamps.INTERNAL, punctuations or Punctuations.on_demand())
+    return OrderedStream(node)
+
+
+def unstamped(source: Any, *, name: str | None = None, schema: pa.Schema | None = None) -> OrderedStream:
+    """Make a stream whose events have no times until a step needs them (latent time-stamps).
+
+    Rows pass a union as they come. A step that needs times stamps them with the time at which it processes them.
+    """
+    return OrderedStream(_without_times(feed_of(source, name, schema), Stamps.LATENT, Punctuations.none()))
+
+
+def feed_of(source: Any, name: str | None = None, schema: pa.Schema | None = None) -> Feed:
+    """Find out what a source is, and read it accordingly."""
+    match source:
+        case PushSource():
+            feed: Feed = source
+        case str() | Path():
+            feed = from_path(Path(source))
+        case pa.Table():
+            feed = from_table(source, name or "table")
+        case pa.RecordBatch():
+            feed = from_table(pa.Table.from_batches([source]), name or "table")
+        case pa.RecordBatchReader():
+            feed = from_reader(source, name or "reader")
+        case _ if type(source).__module__.startswith("pandas."):
+            feed = from_pandas(source, name or "frame")
+        case _ if hasattr(source, "__arrow_c_stream__"):
+            feed = from_reader(pa.RecordBatchReader.from_stream(source), name or "reader")
+        case _ if hasattr(source, "__iter__"):
+            feed = from_rows(source, name or "rows", schema)
+        case _:
+            hint = "pass an Arrow table or reader, a pandas frame, a path, an iterable of mappings, or a PushSource"
+            raise PlanError(message("this is not a source of rows", {"got": type(source).__name__}, hint))
+    return feed
+
+
+def _without_times(feed: Feed, stamps: Stamps, punctuations: Punctuations) -> SourceNode:
+    if ARRIVED_AT in feed.schema.names:
+        raise SchemaMismatch.clash("arrivals", ARRIVED_AT, "rename the column, or use stream(time='arrived_at')")
+    time = TimeColumn(ARRIVED_AT, pa.timestamp("us", "UTC"))
+    schema = EventSchema(feed.schema, time, None, (ARRIVED_AT, *feed.schema.names))
+    return SourceNode(feed, schema, Properties(order=Order.TIES, stamps=stamps), punctuations)
+
+
+def _require_promise(feed: Feed, schema: EventSchema, said: Punctuations) -> None:
+    """Refuse punctuations that a source with times of its own could not make."""
+    facts = {"source": feed.name, "punctuations": said}
+    if not feed.live:
+        raise PlanError(message("only a live source punctuates by the clock", facts, "leave punctuations out"))
+    if said.skew is None:
+        hint = 'say the greatest skew between two arrivals: Punctuations.on_demand(skew="2s")'
+        raise PlanError(message("a source with times of its own needs a skew to promise anything", facts, hint))
+    if not schema.calendar:
+        hint = "use a timestamp column, or push punctuating events yourself"
+        raise PlanError(message("time that is a sequence number does not pass with the clock", facts, hint))

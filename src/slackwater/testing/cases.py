@@ -1,0 +1,229 @@
+"""The torture cases of Slackwater's own operators: streams to feed them, and what a slow oracle says they mean.
+
+A new operator is found by itself and has no case here; the test that compares the two fails until it has one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from slackwater.events.elements import Insert, elements_of
+from slackwater.events.schema import EventSchema, TimeColumn
+from slackwater.operators.aggregate import AggregateOperator
+from slackwater.operators.assume_ordered import AssumeOrderedOperator
+from slackwater.operators.cut_at_changes import CutAtChangesOperator
+from slackwater.operators.followed_by import FollowedByOperator
+from slackwater.operators.join import JoinOperator
+from slackwater.operators.pass_through import PassThroughOperator
+from slackwater.operators.select import SelectOperator
+from slackwater.operators.stamp import StampOperator
+from slackwater.operators.union import UnionOperator
+from slackwater.operators.where import WhereOperator
+from slackwater.operators.window import WindowOperator
+from slackwater.policies.aggregates import count, count_distinct, max, mean, min, sum, top_k  # noqa: A004
+from slackwater.policies.matching import Overlap, Within
+from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
+from slackwater.testing.oracles.aggregate import aggregate_oracle
+from slackwater.testing.oracles.matching import followed_by_oracle, join_oracle
+from slackwater.testing.oracles.windows import window_oracle
+from slackwater.testing.strategies import disordered_batches, ordered_batches
+from slackwater.testing.torture import TICK, Streams, TortureCase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from hypothesis.strategies import SearchStrategy
+
+    from slackwater.operators.operator import Operator
+    from slackwater.policies.aggregates import Aggregate
+
+PAYLOAD = pa.schema({"k": pa.string(), "v": pa.int64()})
+"""The payload of the streams in these cases: a key that may be null, and a number."""
+
+POINTS = EventSchema(PAYLOAD, TimeColumn("at", pa.int64()), None, ("at", "k", "v"))
+"""Point events by sequence number."""
+
+INTERVALS = EventSchema(
+    PAYLOAD, TimeColumn("at", pa.int64()), TimeColumn("until", pa.int64()), ("at", "until", "k", "v")
+)
+"""Events with lifetimes."""
+
+AGGREGATES: Mapping[str, Aggregate] = {
+    "n": count(),
+    "present": count("v"),
+    "total": sum("v"),
+    "least": min("v"),
+    "most": max("v"),
+    "mean": mean("v"),
+    "distinct": count_distinct("v"),
+    "top": top_k("v", 2),
+}
+"""Every aggregate there is."""
+
+
+def _one(**options: Any) -> SearchStrategy[Streams]:
+    return st.tuples(ordered_batches(PAYLOAD, **options))
+
+
+def _two(**options: Any) -> SearchStrategy[Streams]:
+    return st.tuples(ordered_batches(PAYLOAD, **options), ordered_batches(PAYLOAD, **options))
+
+
+def _inserts(streams: Streams, port: int = 0) -> list[Insert]:
+    return [element for element in elements_of(streams[port]) if isinstance(element, Insert)]
+
+
+def _row(event: Insert) -> tuple[Any, ...]:
+    assert isinstance(event.payload, tuple)
+    return event.payload
+
+
+def _with_times(event: Insert, *times: int) -> Insert:
+    """The event with its shown times in front of its payload, as steps that replace times keep them."""
+    return Insert((*times, *_row(event)), event.start, event.end)
+
+
+def _window(window: Window, *, ordered: bool) -> TortureCase:
+    def oracle(streams: Streams) -> Iterable[Insert]:
+        for event in _inserts(streams):
+            yield from window_oracle([_with_times(event, event.start)], window)  # type: ignore[misc]
+
+    streams = _one() if ordered else st.tuples(disordered_batches(PAYLOAD))
+    return TortureCase(
+        f"{window} on {'ordered' if ordered else 'disordered'} events",
+        WindowOperator,
+        lambda state: WindowOperator(window, POINTS, ordered=ordered, resume=state),
+        streams,
+        oracle,
+        ordered=ordered and not isinstance(window, Hopping),
+    )
+
+
+def _aggregate(keys: tuple[str, ...], *, ordered: bool) -> TortureCase:
+    return TortureCase(
+        f"aggregate by {keys} of {'ordered' if ordered else 'disordered'} events",
+        AggregateOperator,
+        lambda state: AggregateOperator(INTERVALS, keys, AGGREGATES, ordered=ordered, resume=state),
+        st.tuples((ordered_batches if ordered else disordered_batches)(PAYLOAD, intervals=True)),
+        lambda streams: aggregate_oracle(_inserts(streams), PAYLOAD.names, keys, AGGREGATES),
+    )
+
+
+def _cut(keys: tuple[str, ...]) -> TortureCase:
+    def oracle(streams: Streams) -> Iterable[Insert]:
+        events = _inserts(streams)
+        places = [PAYLOAD.names.index(key) for key in keys]
+        for event in events:
+            group = [e for e in events if [_row(e)[i] for i in places] == [_row(event)[i] for i in places]]
+            changes = sorted({t for e in group if e.start < e.end for t in (e.start, e.end)})
+            inside = [t for t in changes if event.start <= t <= event.end]
+            for first, stop in itertools.pairwise(inside):
+                yield Insert(event.payload, first, stop)
+
+    return TortureCase(
+        f"cut_at_changes by {keys}",
+        CutAtChangesOperator,
+        lambda state: CutAtChangesOperator(INTERVALS, keys, resume=state),
+        _one(intervals=True),
+        oracle,
+        ordered=False,
+    )
+
+
+def _matching(
+    name: str, build: Callable[[Any], Operator[Any]], streams: SearchStrategy[Streams], oracle: Callable[..., Any]
+) -> TortureCase:
+    return TortureCase(name, type(build(None)), build, streams, oracle)
+
+
+def _shown(streams: Streams, port: int, *, intervals: bool = False) -> list[Insert]:
+    """Events as a join keeps them: their times in front."""
+    return [
+        _with_times(event, event.start, event.end) if intervals else _with_times(event, event.start)
+        for event in _inserts(streams, port)
+    ]
+
+
+CASES: tuple[TortureCase, ...] = (
+    TortureCase(
+        "where",
+        WhereOperator,
+        lambda _: WhereOperator(POINTS, nw.col("v") > 0),
+        _one(),
+        lambda streams: [e for e in _inserts(streams) if _row(e)[1] is not None and _row(e)[1] > 0],
+    ),
+    TortureCase(
+        "select",
+        SelectOperator,
+        lambda _: SelectOperator(POINTS, {"k": "k", "twice": nw.col("v") * 2}),
+        _one(),
+        lambda streams: [
+            Insert((k, None if v is None else v * 2), e.start, e.end) for e in _inserts(streams) for k, v in [_row(e)]
+        ],
+    ),
+    TortureCase(
+        "assume_ordered",
+        AssumeOrderedOperator,
+        lambda state: AssumeOrderedOperator(POINTS, resume=state),
+        _one(),
+        _inserts,
+    ),
+    TortureCase(
+        "stamp",
+        StampOperator,
+        StampOperator,
+        _one(),
+        lambda streams: [Insert(e.payload, TICK, TICK + 1) for e in _inserts(streams)],
+    ),
+    TortureCase(
+        "pass_through of two",
+        PassThroughOperator,
+        lambda _: PassThroughOperator(),
+        _two(),
+        lambda streams: [*_inserts(streams, 0), *_inserts(streams, 1)],
+        ordered=False,
+    ),
+    TortureCase(
+        "union of two",
+        UnionOperator,
+        lambda state: UnionOperator(2, POINTS.no_rows, resume=state),
+        _two(),
+        lambda streams: [*_inserts(streams, 0), *_inserts(streams, 1)],
+    ),
+    TortureCase(
+        "union of three interval streams",
+        UnionOperator,
+        lambda state: UnionOperator(3, POINTS.no_rows, resume=state),
+        st.tuples(*[ordered_batches(PAYLOAD, intervals=True, max_rows=12)] * 3),
+        lambda streams: [event for port in range(3) for event in _inserts(streams, port)],
+    ),
+    *(_window(window, ordered=ordered) for window in (Tumbling(5, 2), Hopping(7, 3), Hopping(2, 5), Sliding(4))
+      for ordered in (True, False)),
+    *(_aggregate(keys, ordered=ordered) for keys in ((), ("k",)) for ordered in (True, False)),
+    _cut(()),
+    _cut(("k",)),
+    _matching(
+        "join within 3 by key",
+        lambda state: JoinOperator(POINTS, POINTS, ("k",), Within.of(3), resume=state),
+        _two(max_rows=15),
+        lambda s: join_oracle(_shown(s, 0), _shown(s, 1), [(1, 1)], Within.of(3)),
+    ),
+    _matching(
+        "join while both last, no key",
+        lambda state: JoinOperator(INTERVALS, INTERVALS, (), Overlap(), resume=state),
+        _two(intervals=True, max_rows=8),
+        lambda s: join_oracle(_shown(s, 0, intervals=True), _shown(s, 1, intervals=True), [], Overlap()),
+    ),
+    _matching(
+        "followed_by within 4 by key",
+        lambda state: FollowedByOperator(POINTS, POINTS, ("k",), 4, resume=state),
+        _two(max_rows=15),
+        lambda s: followed_by_oracle(_shown(s, 0), _shown(s, 1), [(1, 1)], 4),
+    ),
+)  # fmt: skip
+"""All cases, several for operators with several ways to work."""

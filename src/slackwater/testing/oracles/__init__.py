@@ -1,0 +1,1 @@
+"""Slow, obvious versions of what operators and kernels do fast."""

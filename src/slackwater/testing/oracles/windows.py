@@ -1,0 +1,49 @@
+"""Windows by trial: every start in reach of an event is tried, one instant after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slackwater.events.elements import Insert, Punctuate
+from slackwater.policies.windows import Hopping, Sliding, Tumbling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from slackwater.events.elements import Element
+    from slackwater.policies.windows import Window
+    from slackwater.progress.instants import Instant
+
+
+def window_oracle(elements: Iterable[Element], window: Window) -> list[Element]:
+    """Rewrite inserts and punctuations; payloads stay as they are. Only for small times and windows.
+
+    >>> [str(element) for element in window_oracle([Insert("A", 7)], Hopping(size=10, hop=5))]
+    ['insert(A, 0, 10)', 'insert(A, 5, 15)']
+    """
+    said: list[Element] = []
+    for element in elements:
+        if isinstance(element, Punctuate):
+            said.append(Punctuate(least_start_from(element.complete_before, window)))
+        else:
+            starts = window_starts(element.start, window)
+            said += [Insert(element.payload, start, start + window.size) for start in starts]
+    return said
+
+
+def window_starts(at: Instant, window: Window) -> list[Instant]:
+    """The starts of all windows that contain an instant, in order."""
+    if isinstance(window, Sliding):
+        return [at]
+    return [start for start in range(at - window.size + 1, at + 1) if _is_start(start, window)]
+
+
+def least_start_from(at: Instant, window: Window) -> Instant:
+    """The least start of a window that any event at or after an instant can have: the greatest true promise."""
+    later = range(at, at + 2 * (window.size + window.apart))
+    return min(start for instant in later for start in window_starts(instant, window))
+
+
+def _is_start(instant: Instant, window: Window) -> bool:
+    assert isinstance(window, Tumbling | Hopping)
+    return (instant - window.offset) % window.apart == 0

@@ -1,0 +1,147 @@
+"""Drives an operator in every way a runner might, and holds it to the laws of the contract.
+
+The same streams are fed as one batch, one element at a time, in random cuts, with empty batches in between, with ports
+interleaved at random, and with a snapshot and a new operator at every boundary; check() is called after each call.
+Whatever the way, the output must say the same temporal table, the one of a slow oracle; its punctuations must never go
+back nor be contradicted; and nothing may be left inside when all inputs have ended.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+import pkgutil
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import slackwater.operators
+from slackwater.events.elements import Insert, Punctuate, elements_of
+from slackwater.operators.operator import Operator
+from slackwater.progress.instants import BEGINNING, Instant
+from slackwater.testing.tables import assert_same_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from random import Random
+
+    from hypothesis.strategies import SearchStrategy
+
+    from slackwater.events.batch import EventBatch
+    from slackwater.progress.frontier import Port
+
+Streams: TypeAlias = "tuple[EventBatch, ...]"
+"""What an operator is fed: one whole stream per port."""
+
+TICK: Instant = 7
+"""The processing time that operators with ticks are told before each batch."""
+
+
+@dataclass(frozen=True)
+class TortureCase:
+    """An operator, streams to feed it, and what it should say."""
+
+    name: str
+    operator: type[Operator[Any]]
+    build: Callable[[Any], Operator[Any]]
+    """Makes the operator, fresh (None) or from a snapshot."""
+
+    streams: SearchStrategy[Streams]
+    oracle: Callable[[Streams], Iterable[Insert]]
+    """The events the output must say, found in the slowest and most obvious way."""
+
+    ordered: bool = True
+    """Whether the output must be ordered by start."""
+
+
+class Cut(Enum):
+    """How streams are cut into batches."""
+
+    WHOLE = "one batch"
+    ELEMENTS = "one element per batch"
+    RANDOM = "random cuts"
+    WITH_EMPTY = "random cuts with empty batches in between"
+
+
+def torture(case: TortureCase, streams: Streams, rng: Random) -> None:
+    """Run one case under every cut, with and without restores; raise AssertionError at the first broken law."""
+    expected = list(case.oracle(streams))
+    for cut in Cut:
+        for restore in (False, True):
+            said = drive(case, schedule(streams, cut, rng), len(streams), restore=restore)
+            try:
+                assert_lawful(said, ordered=case.ordered)
+                assert_same_table(said, expected)
+            except AssertionError as error:
+                error.add_note(
+                    f"{case.name}: {cut.value}, {'restored at every boundary' if restore else 'undisturbed'}"
+                )
+                raise
+
+
+def drive(
+    case: TortureCase, schedule: Iterable[tuple[Port, EventBatch | None]], ports: int, *, restore: bool
+) -> list[EventBatch]:
+    """Feed batches and ends (None) to an operator, checking it after each call; return what it emitted."""
+    operator = case.build(None)
+    said: list[EventBatch] = []
+    for port, batch in schedule:
+        if restore:
+            state = operator.snapshot()
+            operator = case.build(state)
+        if operator.ticks:
+            said += operator.on_tick(TICK).batches
+        said += (operator.on_end(port) if batch is None else operator.on_batch(port, batch)).batches
+        operator.check()
+        waits = operator.idle_waiting_on()
+        assert waits is None or (0 <= waits < ports and operator.buffered()), "waits without holding anything"
+    assert operator.buffered() == 0, f"{operator.buffered()} left inside after all inputs ended"
+    return said
+
+
+def assert_lawful(said: Iterable[EventBatch], *, ordered: bool) -> None:
+    """Assert that punctuations never go back, that no event contradicts one, and the order where it is claimed."""
+    complete_before, high_water = BEGINNING, BEGINNING
+    for batch in said:
+        batch.check()
+        for element in elements_of(batch):
+            if isinstance(element, Punctuate):
+                assert element.complete_before >= complete_before, f"{element} goes back behind {complete_before}"
+                complete_before = element.complete_before
+            else:
+                assert element.start >= complete_before, f"{element} contradicts punctuate({complete_before})"
+                assert not ordered or element.start >= high_water, f"{element} came after time {high_water}"
+                high_water = max(high_water, element.start)
+
+
+def schedule(streams: Streams, cut: Cut, rng: Random) -> list[tuple[Port, EventBatch | None]]:
+    """Cut every stream, then interleave the ports at random, each port in its own order, its end last."""
+    waiting = [[*_cut(stream, cut, rng), None] for stream in streams]
+    schedule: list[tuple[Port, EventBatch | None]] = []
+    while any(waiting):
+        port = rng.choice([port for port, batches in enumerate(waiting) if batches])
+        schedule.append((port, waiting[port].pop(0)))
+    return schedule
+
+
+def _cut(stream: EventBatch, cut: Cut, rng: Random) -> list[EventBatch]:
+    n = len(stream)
+    if cut is Cut.WHOLE:
+        return [stream]
+    if cut is Cut.ELEMENTS:
+        return [stream.slice(i, i + 1) for i in range(n)]
+    places = sorted(rng.randrange(n + 1) for _ in range(rng.randrange(4)))
+    if cut is Cut.WITH_EMPTY:
+        places = sorted([*places, *places, 0, n])
+    bounds = [0, *places, n]
+    return [stream.slice(first, stop) for first, stop in itertools.pairwise(bounds)]
+
+
+def operators_found() -> list[type[Operator[Any]]]:
+    """Every operator that can be built, found by importing all of slackwater.operators."""
+    found: set[type[Operator[Any]]] = set()
+    for module in pkgutil.walk_packages(slackwater.operators.__path__, "slackwater.operators."):
+        members = vars(importlib.import_module(module.name)).values()
+        found |= {member for member in members if inspect.isclass(member) and issubclass(member, Operator)}
+    return sorted((one for one in found if not inspect.isabstract(one)), key=lambda one: one.__name__)

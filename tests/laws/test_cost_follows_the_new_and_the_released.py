@@ -1,0 +1,60 @@
+"""Law 7: the work of a step follows what comes in and what goes out, never what is held."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from slackwater.events.batch import EventBatch
+from slackwater.operators.union import UnionOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pytest
+
+_NO_ROWS = pa.RecordBatch.from_pylist([], schema=pa.schema({"v": pa.int64()}))
+
+
+def _points(starts: Sequence[int]) -> EventBatch:
+    return EventBatch.inserts(pa.record_batch({"v": pa.array(starts, pa.int64())}), list(starts))
+
+
+def _rows_copied_per_step(held: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Let a union hold many rows, then feed it one row at a time on the other port, and count rows that are copied."""
+    union = UnionOperator(2, _NO_ROWS)
+    for first in range(0, held, 100):
+        union.on_batch(0, _points(range(1_000 + first, 1_100 + first)))
+    copied = 0
+    concat, take = EventBatch.concat, EventBatch.take_rows
+
+    def counted(batches: Sequence[EventBatch]) -> EventBatch:
+        nonlocal copied
+        copied += sum(batch.rows for batch in batches) if len(batches) > 1 else 0
+        return concat(batches)
+
+    monkeypatch.setattr(EventBatch, "concat", staticmethod(counted))
+    for start in range(1_000):
+        union.on_batch(1, _points([start]))
+    assert union.buffered() == held
+    monkeypatch.setattr(EventBatch, "concat", concat)
+    assert EventBatch.take_rows is take
+    return copied
+
+
+def test_a_union_that_holds_ten_times_as_much_works_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows copied while the other input moves on do not depend on how much waits."""
+    assert _rows_copied_per_step(20_000, monkeypatch) == _rows_copied_per_step(2_000, monkeypatch) == 0
+
+
+def test_a_snapshot_of_a_waiting_union_copies_no_row() -> None:
+    """What waits is handed out as the batches it came in."""
+    union = UnionOperator(2, _NO_ROWS)
+    came = [_points(range(first, first + 100)) for first in range(0, 1_000, 100)]
+    for batch in came:
+        union.on_batch(0, batch)
+    held = union.snapshot().room.held[0]
+    assert all(
+        kept.start.base is batch.start or kept.start is batch.start for kept, batch in zip(held, came, strict=True)
+    )

@@ -1,0 +1,128 @@
+"""Small keyed streams for the tests of join and followed_by, and a driver that cuts, interleaves and restores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from slackwater.events.batch import EventBatch
+from slackwater.events.elements import Insert, Punctuate, elements_of
+from slackwater.events.schema import EventSchema
+from slackwater.temporal.table import temporal_table_of
+from slackwater.testing.strategies import ordered_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from hypothesis.strategies import DrawFn
+
+    from slackwater.events.elements import Element
+    from slackwater.operators.matching_operator import MatchingOperator, MatchingState
+
+LEFT = EventSchema.of(pa.schema({"at": pa.int64(), "k": pa.string(), "a": pa.int64()}), time="at")
+RIGHT = EventSchema.of(pa.schema({"when": pa.int64(), "k": pa.string(), "b": pa.int64()}), time="when")
+LASTING_LEFT = EventSchema.of(
+    pa.schema({"at": pa.int64(), "to": pa.int64(), "k": pa.string(), "a": pa.int64()}), time="at", until="to"
+)
+LASTING_RIGHT = EventSchema.of(
+    pa.schema({"when": pa.int64(), "end": pa.int64(), "k": pa.string(), "b": pa.int64()}), time="when", until="end"
+)
+
+Step: TypeAlias = tuple[int, EventBatch]
+"""A port and the batch that arrives on it."""
+
+
+def rows(schema: EventSchema, *values: tuple[Any, ...]) -> EventBatch:
+    """Make a batch of rows, each with the values of all columns that users see, in their order."""
+    columns = [
+        pa.array(column, field.type) for column, field in zip(zip(*values, strict=True), schema.shown, strict=True)
+    ]
+    return schema.read(pa.RecordBatch.from_arrays(columns, schema=schema.shown), "test")
+
+
+def inserts(elements: Iterable[Element]) -> list[str]:
+    """Write the data among some elements, one string each."""
+    return [str(element) for element in elements if isinstance(element, Insert)]
+
+
+def said(batches: Iterable[EventBatch]) -> list[str]:
+    """Write all elements of some batches, one string each."""
+    return [str(element) for batch in batches for element in elements_of(batch)]
+
+
+def shown_elements(schema: EventSchema, batch: EventBatch) -> list[Element]:
+    """The rows of a batch as the oracles need them: payloads are all that users see."""
+    data = batch.data()
+    return list(elements_of(EventBatch(schema.keep_times(data), data.start, data.ends())))
+
+
+@st.composite
+def keyed_streams(draw: DrawFn, max_rows: int = 15) -> tuple[EventBatch, EventBatch]:
+    """A left and a right stream with lifetimes, the payloads of LASTING_LEFT and LASTING_RIGHT, and punctuations.
+
+    On an ordered stream a punctuation below the last event says nothing, so it is drawn up to it.
+    """
+    left, right = (
+        draw(ordered_batches(schema.payload, intervals=True, max_rows=max_rows))
+        for schema in (LASTING_LEFT, LASTING_RIGHT)
+    )
+    lifted = [
+        EventBatch(batch.payload, np.maximum.accumulate(batch.start), batch.end, batch.kind) for batch in (left, right)
+    ]
+    return lifted[0], lifted[1]
+
+
+@st.composite
+def interleaved(draw: DrawFn, left: Sequence[EventBatch], right: Sequence[EventBatch]) -> list[Step]:
+    """The batches of both ports in one order of arrival that keeps the order of each."""
+    ports = draw(st.permutations([0] * len(left) + [1] * len(right)))
+    queues = (iter(left), iter(right))
+    return [(port, next(queues[port])) for port in ports]
+
+
+@st.composite
+def in_order_of_time(draw: DrawFn, left: EventBatch, right: EventBatch) -> list[Step]:
+    """Both streams, element by element, as streams arrive that are stamped when they are processed."""
+    steps = [(0, left.slice(i, i + 1)) for i in range(len(left))] + [
+        (1, right.slice(i, i + 1)) for i in range(len(right))
+    ]
+    tie = {port: draw(st.integers(0, 2)) for port in (0, 1)}
+    return sorted(steps, key=lambda step: (step[1].start[0], tie[step[0]]))
+
+
+def run(
+    build: Callable[[MatchingState | None], MatchingOperator], steps: Sequence[Step], *, restore: bool = False
+) -> list[Element]:
+    """Feed an operator and end its inputs; check it, its output and, if asked, a restored copy after each call."""
+    operator = build(None)
+    output: list[Element] = []
+    calls: list[Callable[[MatchingOperator], Any]] = [
+        lambda operator, step=step: operator.on_batch(*step) for step in steps
+    ]
+    calls += [lambda operator, port=port: operator.on_end(port) for port in (0, 1)]
+    for call in calls:
+        for batch in call(operator).batches:
+            batch.check()
+            output += elements_of(batch)
+        operator.check()
+        if restore:
+            operator = build(operator.snapshot())
+            operator.check()
+    assert operator.buffered() == 0
+    assert operator.idle_waiting_on() is None
+    check_order(output)
+    return output
+
+
+def check_order(output: Sequence[Element]) -> None:
+    """Assert that output is ordered, that punctuations say something new, and that the last one ends the stream."""
+    times = [element.complete_before if isinstance(element, Punctuate) else element.start for element in output]
+    assert times == sorted(times), output
+    temporal_table_of(output)
+    before = [None, *output[:-1]]
+    for element, earlier in zip(output, before, strict=True):
+        if isinstance(element, Punctuate) and isinstance(earlier, Insert):
+            assert element.complete_before > earlier.start, output

@@ -1,0 +1,233 @@
+"""The window operator: rows per window, punctuations in their places, and times that do not fit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.errors import BadTime, SchemaMismatch
+from slackwater.events.batch import EventBatch
+from slackwater.events.elements import Element, Insert, Punctuate, batch_of, elements_of
+from slackwater.events.schema import EventSchema
+from slackwater.operators.window import WindowOperator, windowed_schema
+from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
+from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.testing.oracles.windows import window_oracle
+from slackwater.testing.strategies import KEYED, batch_cuts, disordered_batches, ordered_batches
+
+SCHEMA = EventSchema.of(pa.schema({"at": pa.int64(), "k": pa.string(), "v": pa.int64()}), time="at")
+"""Point events with a key and a number."""
+
+NAMES = EventSchema.of(pa.schema({"at": pa.int64(), "x": pa.string()}), time="at")
+"""Point events with a name."""
+
+WINDOWS: list[Window] = [Tumbling(5, 2), Hopping(6, 2), Hopping(6, 4, 1), Hopping(2, 5), Sliding(3)]
+
+
+def _run(window: Window, batches: list[EventBatch], schema: EventSchema, *, ordered: bool) -> list[Element]:
+    """Feed batches, resuming a new operator from a snapshot before each."""
+    said: list[Element] = []
+    resume = None
+    for batch in batches:
+        operator = WindowOperator(window, schema, ordered, resume=resume)
+        for out in operator.on_batch(0, batch).batches:
+            out.check()
+            assert out.payload.schema == windowed_schema(schema).payload
+            said += elements_of(out)
+        operator.check()
+        resume = operator.snapshot()
+    assert not operator.on_end(0).batches
+    assert operator.buffered() == 0
+    return said
+
+
+def _named(*elements: Element) -> EventBatch:
+    return batch_of(elements, NAMES.payload)
+
+
+def _event(name: str, at: int) -> Insert:
+    return Insert((name,), at, at + 1)
+
+
+def _inserts(elements: list[Element]) -> list[Insert]:
+    return [element for element in elements if isinstance(element, Insert)]
+
+
+def test_tumbling_keeps_the_former_time_as_payload() -> None:
+    """One row per event, with its window in front of everything it had."""
+    said = _run(Tumbling(10), [_named(_event("a", 3), Punctuate(14), _event("b", 15))], NAMES, ordered=True)
+    assert said == [Insert((3, "a"), 0, 10), Punctuate(10), Insert((15, "b"), 10, 20)]
+
+
+def test_hopping_gives_one_row_per_window_and_says_how_far_it_is() -> None:
+    """An event at 7 promises windows from 0 on; one at 12 promises windows from 5 on."""
+    said = _run(Hopping(10, 5), [_named(_event("a", 7)), _named(_event("b", 12))], NAMES, ordered=True)
+    assert said == [
+        Insert((7, "a"), 0, 10),
+        Insert((7, "a"), 5, 15),
+        Punctuate(0),
+        Insert((12, "b"), 5, 15),
+        Insert((12, "b"), 10, 20),
+        Punctuate(5),
+    ]
+
+
+def test_hopping_over_disorder_adds_no_promise() -> None:
+    """Only the input's own punctuations are translated."""
+    said = _run(Hopping(10, 5), [_named(_event("b", 12), _event("a", 7), Punctuate(7))], NAMES, ordered=False)
+    assert [element for element in said if isinstance(element, Punctuate)] == [Punctuate(0)]
+
+
+def test_an_event_in_a_gap_comes_out_in_no_window() -> None:
+    """Its time is still progress: the next window that can get an event starts at 5."""
+    assert _run(Hopping(2, 5), [_named(_event("a", 3))], NAMES, ordered=True) == [Punctuate(5)]
+
+
+def test_sliding_lets_each_event_live_from_its_own_time() -> None:
+    """Punctuations pass unchanged."""
+    said = _run(Sliding(4), [_named(_event("a", 3), Punctuate(4), _event("b", 4))], NAMES, ordered=True)
+    assert said == [Insert((3, "a"), 3, 7), Punctuate(4), Insert((4, "b"), 4, 8)]
+
+
+def test_a_punctuation_behind_the_events_does_not_take_a_promise_back() -> None:
+    """On an ordered stream the event at 20 had said more than the punctuation 8 after it."""
+    said = _run(Hopping(10, 5), [_named(_event("a", 20)), _named(Punctuate(8))], NAMES, ordered=True)
+    assert [element for element in said if isinstance(element, Punctuate)] == [Punctuate(15), Punctuate(15)]
+
+
+def test_calendar_windows_are_shown_in_the_time_zone_of_the_time_column() -> None:
+    """Dates and seconds become microseconds, fine enough for every window."""
+    schema = EventSchema.of(pa.schema({"at": pa.timestamp("s", "UTC"), "x": pa.string()}), time="at")
+    batch = schema.read(pa.record_batch({"at": pa.array([90], schema.time.type), "x": ["a"]}), "test")
+    out = WindowOperator(Tumbling(60_000_000), schema, ordered=True).on_batch(0, batch).batches[0]
+    assert windowed_schema(schema).show(out).to_pylist() == [
+        {
+            "window_start": datetime(1970, 1, 1, 0, 1, tzinfo=UTC),
+            "window_end": datetime(1970, 1, 1, 0, 2, tzinfo=UTC),
+            "at": datetime(1970, 1, 1, 0, 1, 30, tzinfo=UTC),
+            "x": "a",
+        }
+    ]
+
+
+def test_a_second_window_needs_another_name() -> None:
+    """Two columns called window_start would be one too many."""
+    with pytest.raises(SchemaMismatch, match="window_start"):
+        windowed_schema(windowed_schema(NAMES))
+
+
+def test_nothing_in_gives_nothing_out() -> None:
+    """Empty batches are no news."""
+    for window in WINDOWS:
+        empty = EventBatch.inserts(NAMES.no_rows, start=[])
+        assert WindowOperator(window, NAMES, ordered=True).on_batch(0, empty).batches == ()
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("instant", [BEGINNING, FOREVER])
+def test_punctuations_at_the_ends_of_time_do_not_overflow(window: Window, instant: int) -> None:
+    """FOREVER stays FOREVER; BEGINNING promises nothing that matters."""
+    (said,) = _run(window, [_named(Punctuate(instant))], NAMES, ordered=True)
+    assert isinstance(said, Punctuate)
+    assert said.complete_before == FOREVER if instant == FOREVER else said.complete_before < BEGINNING + 100
+
+
+@pytest.mark.parametrize(
+    ("window", "at"),
+    [
+        (Tumbling(10), FOREVER - 3),
+        (Tumbling(10), BEGINNING + 3),
+        (Hopping(10, 5), FOREVER - 3),
+        (Hopping(10, 5), BEGINNING + 3),
+        (Hopping(FOREVER, 1 << 62), 1 << 62),
+        (Sliding(10), FOREVER - 3),
+    ],
+    ids=str,
+)
+def test_a_window_outside_int64_is_an_error_that_names_the_element(window: Window, at: int) -> None:
+    """The event, the window and the step are named."""
+    batch = _named(Punctuate(BEGINNING), _event("fine", 0 if window.size < 100 else -1), _event("edge", at))
+    with pytest.raises(BadTime, match=r"(?s)step 'window'.*edge.*size="):
+        WindowOperator(window, NAMES, ordered=False).on_batch(0, batch)
+
+
+@given(st.integers(1, FOREVER), st.integers(1, 4), st.integers(BEGINNING, FOREVER - 1))
+def test_overflow_is_found_exactly(size: int, parts: int, at: int) -> None:
+    """A window is refused if and only if one of its ends, in whole numbers of any size, is outside."""
+    hop = -(-size // parts)
+    hops = [start for i in range(parts) if (start := (at // hop - parts + 1 + i) * hop) > at - size]
+    starts: dict[Window, list[int]] = {
+        Tumbling(size): [at // size * size],
+        Sliding(size): [at],
+        Hopping(size, hop): hops,
+    }
+    batch = EventBatch.inserts(pa.record_batch({"x": ["a"]}), start=[at])
+    for window, expected in starts.items():
+        operator = WindowOperator(window, NAMES, ordered=True)
+        if expected[0] < BEGINNING or expected[-1] + size > FOREVER:
+            with pytest.raises(BadTime):
+                operator.on_batch(0, batch)
+        else:
+            out = operator.on_batch(0, batch).batches[0]
+            assert out.start.tolist() == expected
+            assert out.ends().tolist() == [start + size for start in expected]
+
+
+@given(st.data(), st.sampled_from(WINDOWS))
+def test_disordered_streams_equal_the_oracle_element_by_element(data: st.DataObject, window: Window) -> None:
+    """However they are cut and restored."""
+    batch = data.draw(disordered_batches(KEYED))
+    said = _run(window, data.draw(batch_cuts(batch)), SCHEMA, ordered=False)
+    expected = window_oracle(elements_of(batch), window)
+    assert [_without_time(element) for element in said] == expected
+
+
+@given(st.data(), st.sampled_from(WINDOWS))
+def test_ordered_streams_equal_the_oracle_and_keep_every_promise(data: st.DataObject, window: Window) -> None:
+    """The rows are those of the oracle; punctuations never go back, and no row contradicts one."""
+    batch = data.draw(ordered_batches(KEYED))
+    said = _run(window, data.draw(batch_cuts(batch)), SCHEMA, ordered=True)
+    rows = [_without_time(element) for element in _inserts(said)]
+    assert rows == _inserts(window_oracle(elements_of(batch), window))
+    promised = BEGINNING
+    for element in said if isinstance(window, Hopping) else ():
+        if isinstance(element, Punctuate):
+            assert element.complete_before >= promised
+            promised = element.complete_before
+        else:
+            assert element.start >= promised
+
+
+@given(st.data(), st.sampled_from([Tumbling(5, 2), Sliding(3)]))
+def test_tumbling_and_sliding_keep_the_order(data: st.DataObject, window: Window) -> None:
+    """An ordered input needs no punctuations to stay ordered."""
+    batch = data.draw(ordered_batches(KEYED, punctuated=False))
+    starts = [element.start for element in _inserts(_run(window, [batch], SCHEMA, ordered=True))]
+    assert starts == sorted(starts)
+
+
+def _without_time(element: Element) -> Element:
+    if isinstance(element, Insert):
+        assert isinstance(element.payload, tuple)
+        return Insert(element.payload[1:], element.start, element.end)
+    return element
+
+
+def test_intervals_are_replaced_and_kept_as_columns() -> None:
+    """Only the start decides about the window; the former end stays as payload."""
+    schema = EventSchema.of(pa.schema({"a": pa.int64(), "b": pa.int64(), "x": pa.string()}), time="a", until="b")
+    batch = EventBatch.inserts(pa.record_batch({"x": ["p", "q"]}), start=[3, 4], end=[FOREVER, 30])
+    (out,) = WindowOperator(Tumbling(10), schema, ordered=True).on_batch(0, batch).batches
+    assert windowed_schema(schema).show(out).to_pydict() == {
+        "window_start": [0, 0],
+        "window_end": [10, 10],
+        "a": [3, 4],
+        "b": [None, 30],
+        "x": ["p", "q"],
+    }
+    assert np.array_equal(batch.ends(), [FOREVER, 30])
