@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
-from live import ROW, Watched, poisson, watch
 
 import slackwater as sw
+from live import ROW, Arrival, Watched, poisson, watch
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
     from measure import Report
 
 PAPER_RATES = (50.0, 0.05)
@@ -109,8 +110,9 @@ def _scenario(
     arrivals = poisson(rates, seconds, seed)
     if operator == "union":
         return watch(sw.union(fast, slow), sources, arrivals, seconds, "union#1")
-    # One slow event at the very beginning and a long window give every fast event a partner at once.
-    return watch(fast.join(slow, within="1h"), sources, [(0.0, 1, 0.0), *arrivals], seconds, "join#1")
+    # One slow row with the fast rows' key, at the very beginning, gives each of them one partner.
+    partner = Arrival(at=0.0, stream=1, draw=0.0, key=0)
+    return watch(fast.join(slow, on="key", within="1h"), sources, [partner, *arrivals], seconds, "join#1")
 
 
 def most(rows: pa.RecordBatch) -> pa.Array:

@@ -12,23 +12,33 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-import slackwater as sw
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ROW = pa.schema({"pushed_ns": pa.int64(), "draw": pa.float64()})
-"""What is sent: when it was pushed, and a uniform draw for the selection."""
+    import slackwater as sw
+
+ROW = pa.schema({"pushed_ns": pa.int64(), "draw": pa.float64(), "key": pa.int64()})
+"""What is sent: when it was pushed, a uniform draw for the selection, and a key to match on."""
 
 
-def poisson(rates: Sequence[float], seconds: float, seed: int) -> list[tuple[float, int, float]]:
-    """Arrivals of independent Poisson streams: when, on which stream, and the uniform draw it carries."""
+@dataclass(frozen=True, order=True)
+class Arrival:
+    """A row to come: when, on which stream, its draw and its key."""
+
+    at: float
+    stream: int
+    draw: float
+    key: int
+
+
+def poisson(rates: Sequence[float], seconds: float, seed: int) -> list[Arrival]:
+    """Arrivals of independent Poisson streams; the number of the stream is the key of its rows."""
     rng = random.Random(seed)
 
-    def one(stream: int, rate: float) -> Iterator[tuple[float, int, float]]:
+    def one(stream: int, rate: float) -> Iterator[Arrival]:
         at = rng.expovariate(rate)
         while at < seconds:
-            yield at, stream, rng.random()
+            yield Arrival(at, stream, rng.random(), stream)
             at += rng.expovariate(rate)
 
     return sorted(arrival for stream, rate in enumerate(rates) for arrival in one(stream, rate))
@@ -57,7 +67,7 @@ class Watched:
 def watch(
     stream: sw.OrderedStream,
     sources: Sequence[sw.PushSource],
-    arrivals: Sequence[tuple[float, int, float]],
+    arrivals: Sequence[Arrival],
     seconds: float,
     waiting_step: str,
 ) -> Watched:
@@ -84,14 +94,15 @@ def watch(
 
 def _feed(
     sources: Sequence[sw.PushSource],
-    arrivals: Sequence[tuple[float, int, float]],
+    arrivals: Sequence[Arrival],
     seconds: float,
     fed: threading.Event,
 ) -> None:
     begun = time.perf_counter()
-    for at, stream, draw in arrivals:
-        _sleep_until(begun + at)
-        sources[stream].push(pa.record_batch([[time.time_ns()], [draw]], schema=ROW))
+    for arrival in arrivals:
+        _sleep_until(begun + arrival.at)
+        row = pa.record_batch([[time.time_ns()], [arrival.draw], [arrival.key]], schema=ROW)
+        sources[arrival.stream].push(row)
     _sleep_until(begun + seconds)
     fed.set()
     for source in sources:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from measure import interleaved, medians
 
 import slackwater as sw
+from measure import interleaved, medians
 
 if TYPE_CHECKING:
-    from measure import Report
     from numpy.typing import NDArray
+
+    from measure import Report
 
 EVENTS = 10_000_000
 """Events of each of the two streams."""

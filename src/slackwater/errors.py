@@ -242,5 +242,5 @@ class StepFailed(RunError):
         """Name the step, the first row that fails by itself where there is one, and the cause."""
         facts: dict[str, object] = {"cause": f"{type(cause).__name__}: {cause}"}
         if row is not None:
-            facts = {"row": f"{row} of this step's input", "values": values, **facts}
+            facts = {"row": f"{row} of the batch, counted from 0", "values": values, **facts}
         return cls(message(f"step {step!r} failed", facts))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_match_alive import side
 
 from slackwater.kernels.chains import LINKED, VISITED, Table
 from slackwater.kernels.match_next import match_next
+from slackwater.testing.matching_streams import unchained
 from slackwater.testing.oracles.matching import Timed, next_pairs
 
 WITHIN = 6
@@ -35,14 +35,14 @@ def pairs_of(found: tuple[Table, Table]) -> list[tuple[int, int]]:
 
 def test_each_row_pairs_with_the_next_later_ones() -> None:
     """Simultaneous rows are not later; the two at 4 are both next; a code of -1 pairs with nothing."""
-    first = side([Timed(1, 9, 0), Timed(4, 9, 0)])
+    first = unchained([Timed(1, 9, 0), Timed(4, 9, 0)], codes=3)
     then = columns([Timed(1, 0, 0), Timed(3, 0, -1), Timed(4, 0, 0), Timed(4, 0, 0), Timed(5, 0, 0)])
     assert pairs_of(match_next(*first, 0, 2, *then)) == [(0, 2), (0, 3), (1, 4)]
 
 
 def test_more_pairs_than_rows_make_the_result_grow() -> None:
     """100 rows followed by 100 simultaneous ones are 10,000 pairs."""
-    found, _ = match_next(*side([Timed(1, 9, 0)] * 100), 0, 100, *columns([Timed(2, 0, 0)] * 100))
+    found, _ = match_next(*unchained([Timed(1, 9, 0)] * 100, codes=3), 0, 100, *columns([Timed(2, 0, 0)] * 100))
     assert len(found) == 10_000
 
 
@@ -52,7 +52,7 @@ def test_all_pairs_of_the_slow_twin_are_found_in_its_order(
     first: list[Timed], then: list[Timed], cut: int, some: int
 ) -> None:
     """In two calls that part the rows at one time; of simultaneous followers some may come in the second."""
-    nodes = side(first)
+    nodes = unchained(first, codes=3)
     stop = sum(row.start < cut for row in first)
     early = sum(row.start < cut for row in then)
     early = min(early + some, sum(row.start <= cut for row in then))
@@ -66,6 +66,6 @@ def test_all_pairs_of_the_slow_twin_are_found_in_its_order(
 @given(ROWS, ROWS)
 def test_every_visit_finds_a_pair_or_removes_a_node(first: list[Timed], then: list[Timed]) -> None:
     """The cost law: visits are exactly pairs plus nodes unlinked, however many are simultaneous."""
-    nodes, chains, tally = side(first)
+    nodes, chains, tally = unchained(first, codes=3)
     pairs = len(match_next(nodes, chains, tally, 0, len(first), *columns(then))[0])
     assert tally[VISITED] == pairs + len(first) - tally[LINKED]

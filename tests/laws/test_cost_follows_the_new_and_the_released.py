@@ -27,7 +27,7 @@ def _rows_copied_per_step(held: int, monkeypatch: pytest.MonkeyPatch) -> int:
     for first in range(0, held, 100):
         union.on_batch(0, _points(range(1_000 + first, 1_100 + first)))
     copied = 0
-    concat, take = EventBatch.concat, EventBatch.take_rows
+    concat = EventBatch.concat
 
     def counted(batches: Sequence[EventBatch]) -> EventBatch:
         nonlocal copied
@@ -39,7 +39,6 @@ def _rows_copied_per_step(held: int, monkeypatch: pytest.MonkeyPatch) -> int:
         union.on_batch(1, _points([start]))
     assert union.buffered() == held
     monkeypatch.setattr(EventBatch, "concat", concat)
-    assert EventBatch.take_rows is take
     return copied
 
 
@@ -51,10 +50,9 @@ def test_a_union_that_holds_ten_times_as_much_works_no_more(monkeypatch: pytest.
 def test_a_snapshot_of_a_waiting_union_copies_no_row() -> None:
     """What waits is handed out as the batches it came in."""
     union = UnionOperator(2, _NO_ROWS)
-    came = [_points(range(first, first + 100)) for first in range(0, 1_000, 100)]
+    came = [_points(range(first, first + 100)) for first in range(100, 1_000, 100)]
     for batch in came:
         union.on_batch(0, batch)
     held = union.snapshot().room.held[0]
-    assert all(
-        kept.start.base is batch.start or kept.start is batch.start for kept, batch in zip(held, came, strict=True)
-    )
+    assert len(held) == len(came)
+    assert all(kept is batch for kept, batch in zip(held, came, strict=True))

@@ -1,4 +1,4 @@
-"""Law 3: the same events give the same temporal table, whatever the batch cuts and the order of arrival across sources."""
+"""Law 3: the same events give the same temporal table, whatever the batch cuts and interleaving."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -11,15 +13,16 @@ import slackwater as sw
 from slackwater.testing.pipelines import PIPELINES, ROWS, rows_of_batch
 from slackwater.testing.strategies import ordered_batches
 
+if TYPE_CHECKING:
+    from slackwater.events.batch import EventBatch
+
 _PAYLOAD = pa.schema({"k": pa.string(), "v": pa.int64()})
 _STREAMS = st.tuples(*[ordered_batches(_PAYLOAD, max_rows=12, punctuated=False)] * 2)
 
 
 @pytest.mark.parametrize("name", PIPELINES)
 @given(streams=_STREAMS, when=st.integers(0, 12))
-def test_a_resumed_query_goes_on_as_if_nothing_had_happened(
-    name: str, streams: tuple[pa.RecordBatch, ...], when: int
-) -> None:
+def test_a_resumed_query_goes_on_undisturbed(name: str, streams: tuple[EventBatch, ...], when: int) -> None:
     """Rows before the snapshot through one query, rows after it through another, together give the whole table."""
     tables = [rows_of_batch(stream) for stream in streams]
     a, b = (sw.stream(table, time="at").assume_ordered() for table in tables)

@@ -7,7 +7,12 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matching_streams import (
+
+from slackwater.errors import BadDuration
+from slackwater.operators.followed_by import FollowedByOperator
+from slackwater.operators.matching_operator import MatchingOperator
+from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.testing.matching_streams import (
     LASTING_LEFT,
     LASTING_RIGHT,
     LEFT,
@@ -21,11 +26,6 @@ from matching_streams import (
     said,
     shown_elements,
 )
-
-from slackwater.errors import BadDuration
-from slackwater.operators.followed_by import FollowedByOperator
-from slackwater.operators.matching_operator import MatchingOperator
-from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.testing.oracles.matching import followed_by_oracle
 from slackwater.testing.strategies import batch_cuts
 from slackwater.testing.tables import assert_same_table

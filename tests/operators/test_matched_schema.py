@@ -70,7 +70,7 @@ def test_a_right_column_called_matched_at_is_renamed() -> None:
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_a_clash_that_renaming_does_not_solve_is_refused(side: str) -> None:
-    """x and x_right on one side leave no name for x of the other."""
+    """Columns x and x_right on one side leave no name for x of the other."""
     left, right = stream(at=pa.int64(), x=pa.int8()), stream(when=pa.int64(), x=pa.int8())
     more = {"x_right": pa.int8()}
     if side == "left":

@@ -12,7 +12,7 @@ Absent columns are statements about the whole batch:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -58,8 +58,11 @@ class EventBatch:
     end: Times | None = None
     kind: Kinds | None = None
     prior_end: Times | None = None
+    rows: int = field(init=False, repr=False)
+    """How many inserts and adjusts there are. Kept, not computed: it is asked for at every step of every batch."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", self.payload.num_rows)
         self.start.setflags(write=False)
         for column in (self.end, self.kind, self.prior_end):
             if column is not None:
@@ -94,11 +97,6 @@ class EventBatch:
 
     def __len__(self) -> int:
         return len(self.start)
-
-    @property
-    def rows(self) -> int:
-        """How many inserts and adjusts there are."""
-        return self.payload.num_rows
 
     def ends(self) -> Times:
         """`end`, with point events spelled out as [start, start + 1)."""

@@ -64,8 +64,18 @@ Element: TypeAlias = Insert | Adjust | Punctuate
 Row: TypeAlias = tuple["Hashable", ...]
 """A payload row: the values of its columns in order, nested ones frozen into tuples, NaN replaced by NAN."""
 
-NAN = "<NaN>"
-"""Stands for a float NaN in a Row, because NaN does not equal itself and equal payloads must."""
+
+class NotANumber:
+    """Stands for a float NaN in a Row, because NaN does not equal itself and equal payloads must."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NaN"
+
+
+NAN = NotANumber()
+"""The one value that stands for NaN."""
 
 
 def elements_of(batch: EventBatch) -> Iterator[Element]:
@@ -136,7 +146,9 @@ def _frozen(value: Any) -> Hashable:
 
 
 def _thawed(value: Any) -> Any:
-    return math.nan if isinstance(value, str) and value == NAN else value
+    if isinstance(value, tuple):
+        return [_thawed(item) for item in value]
+    return math.nan if value is NAN else value
 
 
 def _bound(instant: Instant) -> str:

@@ -81,6 +81,11 @@ class AliveRows:
         """The key code of each row."""
         return self.nodes[: self.rows, CODE]
 
+    @property
+    def until(self) -> Times:
+        """The first instant at which a partner of each row can no longer start."""
+        return self.nodes[: self.rows, UNTIL]
+
     def add(self, rows: EventBatch, codes: Codes, known: int) -> None:
         """Store rows whose lifetime says when partners may start, without chaining them yet: kernels do that.
 
@@ -130,13 +135,13 @@ class AliveRows:
 
     def alive(self, now: Instant) -> EventBatch:
         """Return the rows that a partner starting now or later may match. Cost: O(rows stored)."""
-        keep = np.flatnonzero(self.nodes[: self.rows, UNTIL] > now)
+        keep = np.flatnonzero(self.until > now)
         nodes = self.nodes[keep]
         return EventBatch(self.gather(keep), nodes[:, START].copy(), nodes[:, UNTIL].copy())
 
     def drop_expired(self, now: Instant) -> None:
         """Keep only the rows that live, and leave them without chains until `link_all`. Cost: O(rows stored)."""
-        keep = np.flatnonzero(self.nodes[: self.rows, UNTIL] > now)
+        keep = np.flatnonzero(self.until > now)
         self._chunks = [self.gather(keep)]
         self.nodes = self.nodes[keep]
         self.rows = len(keep)
@@ -152,9 +157,8 @@ class AliveRows:
         """Assert that chains are in order and reach exactly what lives, apart from dead rows not passed by yet."""
         linked = [node for code in range(len(self.chains)) for node in self._chain(code)]
         assert len(linked) == len(set(linked)) == self.linked, (linked, self.tally)
-        until = self.nodes[: self.rows, UNTIL]
-        assert set(np.flatnonzero(until > now)) <= set(linked), (now, until, linked)
-        assert (until > swept_at).all(), (swept_at, until)
+        assert set(np.flatnonzero(self.until > now)) <= set(linked), (now, self.until, linked)
+        assert (self.until > swept_at).all(), (swept_at, self.until)
         start = self.nodes[: self.rows, START]
         assert (start[:-1] <= start[1:]).all(), start
         sizes = [chunk.num_rows for chunk in self._chunks]

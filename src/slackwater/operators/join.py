@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slackwater.events.batch import EventBatch
 from slackwater.kernels.chains import START, UNTIL
 from slackwater.kernels.match_alive import match_alive
 from slackwater.operators.alive_rows import reach
@@ -25,7 +24,7 @@ from slackwater.policies.matching import Overlap, Within
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from slackwater.events.batch import Times
+    from slackwater.events.batch import EventBatch, Times
     from slackwater.events.schema import EventSchema
     from slackwater.policies.matching import Matching
     from slackwater.progress.frontier import Port

@@ -1,8 +1,8 @@
 """What join and followed_by have in common: two ordered inputs, released together, whose rows find each other by key.
 
 Inputs wait in a room until both have come as far; what is released is matched in the order of time, so matches come
-out in the order of their later starts. Rows that may match again are kept; a sweep that is paid for by the rows that
-came since the last one drops the others, together with the keys that nobody has any more.
+out in the order of their later starts. Rows that may match again are kept; sweeps that are paid for by the rows that
+came and went since the last one drop the others, together with the keys that nobody has any more.
 Paper: Bai et al., ICDE 2007, figures 5 and 6.
 
 Invariant: output is ordered, and every match that starts before the least register has been sent.
@@ -56,9 +56,10 @@ class MatchingOperator(Operator[MatchingState]):
     """
 
     __slots__ = (
+        "_half_gone_at",
         "_inputs",
-        "_keys",
         "_kept_of_right",
+        "_keys",
         "_output",
         "_room",
         "_said",
@@ -96,9 +97,9 @@ class MatchingOperator(Operator[MatchingState]):
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Hold the batch, and match all that both inputs have reached."""
         self._room.take(port, batch)
-        if not self._waits and len(batch) and batch.start[-1] > self._room.complete_before:
+        if not self._waits and len(batch):
             # What arrives on one input is a promise about the other.
-            self._room.take(1 - port, batch.punctuation(int(batch.start[-1])))
+            self._room.take(1 - port, batch.punctuation(int(batch.start.max())))
         return self._send()
 
     def on_end(self, port: Port) -> Emission:
@@ -136,11 +137,12 @@ class MatchingOperator(Operator[MatchingState]):
         return EventBatch(payload, start, end)
 
     def _sweep_if_paid_for(self) -> None:
-        # A sweep looks at every row kept: at those it finds for the second time, and at the new ones, which are as
-        # many. So each row pays for two looks when it comes, however long others live.
-        stored = sum(side.rows for side in self._sides)
-        ended = self._room.complete_before == FOREVER
-        if stored and (ended or stored >= 2 * self._survivors + self.FEW_ROWS):
+        # A sweep looks at every row stored. Either the rows that came since the last one are as many as it left, or
+        # half of those have expired: in both cases each row pays for a few looks in its life, however long others live.
+        now, stored = self._room.complete_before, self._stored()
+        grown = stored >= 2 * self._survivors + self.FEW_ROWS
+        shrunk = stored > self.FEW_ROWS and now >= self._half_gone_at
+        if grown or shrunk or (stored and now == FOREVER):
             self._sweep()
 
     def _sweep(self) -> None:
@@ -151,11 +153,21 @@ class MatchingOperator(Operator[MatchingState]):
         numbering = self._keys.forget_all_but(np.concatenate([side.codes for side in self._sides]))
         for side in self._sides:
             side.link_all(numbering, len(self._keys))
-        self._survivors = sum(side.rows for side in self._sides)
+        self._survivors = self._stored()
+        until = np.concatenate([side.until for side in self._sides])
+        half = len(until) // 2
+        self._half_gone_at = int(np.partition(until, half)[half]) if len(until) else FOREVER
+
+    def _stored(self) -> int:
+        return sum(side.rows for side in self._sides)
 
     def idle_waiting_on(self) -> Port | None:
         """Name the input that holds the other back; rows that only live on wait for nobody."""
         return self._room.idle_waiting_on()
+
+    def held_back(self) -> int:
+        """How many rows wait for the other input."""
+        return self._room.buffered()
 
     def buffered(self) -> int:
         """How many rows wait, plus how many may match again (or were not found expired yet)."""
@@ -174,5 +186,6 @@ class MatchingOperator(Operator[MatchingState]):
         assert self._said <= now, (self._said, now)
         for side in self._sides:
             side.check(now, self._swept_at)
-        assert sum(side.rows for side in self._sides) <= 2 * self._survivors + self.FEW_ROWS
+        assert self._stored() <= 2 * self._survivors + self.FEW_ROWS, (self._stored(), self._survivors)
+        assert self._stored() <= self.FEW_ROWS or now < self._half_gone_at, (now, self._half_gone_at)
         assert self._waits or not self._room.buffered()

@@ -59,7 +59,7 @@ class UnionOperator(Operator[UnionState]):
 
     def _send(self) -> Emission:
         ready = [EventBatch.concat(batches) for batches in self._room.release() if batches]
-        woven = [weave_batches(ready)] if ready else []
+        woven = [weave_batches(ready)] if len(ready) > 1 else ready
         if woven:
             # On an ordered stream an event says as much as a punctuation at its own time.
             self._said = int(woven[0].start[-1])

@@ -61,7 +61,7 @@ class WaitingRoom:
             self._frontier.advance(port, int(batch.punctuations()[-1]))
 
     def _hold(self, port: Port, data: EventBatch) -> None:
-        register = self._frontier.registers[port]
+        register = self._frontier.register(port)
         if data.start[0] < register:
             raise BrokenOrder.by(self._where, f"input {port}, time {data.start[0]}", f"time {register}")
         # On an ordered input an event says as much as a punctuation at its own time.
@@ -79,19 +79,20 @@ class WaitingRoom:
         Cost: O(log rows) per input, plus what is handed over; batches are cut, not copied.
         """
         bound = self._frontier.complete_before
-        released: list[list[EventBatch]] = []
-        for queue in self._held:
-            ready: list[EventBatch] = []
-            while queue and queue[0].start[-1] <= bound:
-                ready.append(queue.popleft())
-            if queue and queue[0].start[0] <= bound:
-                batch = queue.popleft()
-                cut = int(np.searchsorted(batch.start, bound, side="right"))
-                ready.append(batch.slice(0, cut))
-                queue.appendleft(batch.slice(cut, len(batch)))
-            self._rows -= sum(batch.rows for batch in ready)
-            released.append(ready)
-        return released
+        return [self._ready(queue, bound) if queue and queue[0].start[0] <= bound else [] for queue in self._held]
+
+    def _ready(self, queue: deque[EventBatch], bound: Instant) -> list[EventBatch]:
+        """Take from one queue all that starts at or before the bound."""
+        ready: list[EventBatch] = []
+        while queue and queue[0].start[-1] <= bound:
+            ready.append(queue.popleft())
+        if queue and queue[0].start[0] <= bound:
+            batch = queue.popleft()
+            cut = int(np.searchsorted(batch.start, bound, side="right"))
+            ready.append(batch.slice(0, cut))
+            queue.appendleft(batch.slice(cut, len(batch)))
+        self._rows -= sum(batch.rows for batch in ready)
+        return ready
 
     def idle_waiting_on(self) -> Port | None:
         """Name the input that holds the others back; None when nothing is held."""

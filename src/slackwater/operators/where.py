@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slackwater.operators.emission import Emission
+from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.expressions import Computation, compute_mask
 from slackwater.operators.operator import StatelessOperator
 
@@ -27,5 +27,5 @@ class WhereOperator(StatelessOperator):
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one port
         """Pass on the rows whose answer is true; null is not true."""
         if not batch.rows:
-            return Emission.of(batch)
+            return Emission((batch,)) if len(batch) else NOTHING
         return Emission.of(batch.keep_rows(compute_mask(self._predicate, self._schema.show(batch), self._step)))

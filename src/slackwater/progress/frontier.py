@@ -40,6 +40,10 @@ class Frontier:
         """The least instant that each input may still send."""
         return tuple(self._registers)
 
+    def register(self, port: Port) -> Instant:
+        """The least instant that one input may still send."""
+        return self._registers[port]
+
     def advance(self, port: Port, complete_before: Instant) -> bool:
         """Raise one register (never lower it); say whether the frontier moved. Cost: O(ports)."""
         if complete_before <= self._registers[port]:

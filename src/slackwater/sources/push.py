@@ -48,7 +48,8 @@ class PushSource:
         self.schema: pa.Schema = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
         self.name = name
         self._capacity = capacity
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._has_room = threading.Condition(self._lock)
         self._arrived: deque[tuple[pa.RecordBatch, Instant]] = deque()
         self._rows = 0
         self._closed = False
@@ -69,9 +70,9 @@ class PushSource:
     def push(self, rows: Rows, timeout: float | None = None) -> None:
         """Add rows; they arrive now. Blocks while the source is full, at most `timeout` seconds."""
         batches = [self._checked(batch) for batch in self._as_batches(rows)]
-        with self._changed:
+        with self._lock:
             for batch in batches:
-                if not self._changed.wait_for(lambda: self._rows < self._capacity or self._closed, timeout):
+                if not self._has_room.wait_for(lambda: self._rows < self._capacity or self._closed, timeout):
                     facts = {"source": self.name, "rows waiting": self._rows}
                     hint = "the query is slower than its feeder, or nobody runs it"
                     raise TimeoutError(message("push waited too long for room", facts, hint))
@@ -83,14 +84,14 @@ class PushSource:
 
     def close(self) -> None:
         """Say that no more rows will come."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify_all()
+            self._has_room.notify_all()
         self._wake()
 
     def open(self, clock: Clock, wake: Callable[[], None]) -> PushSource:
         """Start reading, once: rows pushed before are taken to arrive now, later ones by this clock."""
-        with self._changed:
+        with self._lock:
             if self._opened:
                 hint = "a push source feeds one query; use the stream twice within one plan instead"
                 raise SlackwaterError(message("this push source is being read already", {"source": self.name}, hint))
@@ -102,20 +103,22 @@ class PushSource:
 
     def poll(self, max_rows: int) -> tuple[pa.RecordBatch, Instant] | None:
         """Take the next rows that arrived together."""
-        with self._changed:
+        with self._lock:
             if not self._arrived:
                 return None
             batch, arrived = self._arrived.popleft()
             if batch.num_rows > max_rows:
                 self._arrived.appendleft((batch.slice(max_rows), arrived))
                 batch = batch.slice(0, max_rows)
+            was_full = self._rows >= self._capacity
             self._rows -= batch.num_rows
-            self._changed.notify_all()
+            if was_full:
+                self._has_room.notify_all()
             return batch, arrived
 
     def quiet_until(self) -> Instant | None:
         """Return the present when nothing waits: whatever comes later will be stamped later."""
-        with self._changed:
+        with self._lock:
             return None if self._arrived else self._clock.now()
 
     def _as_batches(self, rows: Rows) -> list[pa.RecordBatch]:

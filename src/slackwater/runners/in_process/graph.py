@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from slackwater.errors import PlanError, message
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.ports import Arc, Step
@@ -43,7 +44,9 @@ def build_graph(
     """Build every operator once, fresh or from its snapshot, and connect them, up to the sinks."""
     graph = Graph()
     made: dict[Node, Step | SourceDriver] = {}
-    for node, name in name_steps(*(root for root, _ in outputs)).items():
+    names = name_steps(*(root for root, _ in outputs))
+    _require_same_steps(resume, {name for node, name in names.items() if isinstance(node, StepNode)})
+    for node, name in names.items():
         if isinstance(node, SourceNode):
             driver = SourceDriver(name, node, node.feed.open(clock, wake), clock.now())
             graph.sources.append(driver)
@@ -59,3 +62,12 @@ def build_graph(
     for root, sink in outputs:
         made[root].sinks.append(sink)
     return graph
+
+
+def _require_same_steps(resume: Mapping[str, Any], steps: set[str]) -> None:
+    """Refuse a snapshot that was taken of other steps."""
+    if resume and set(resume) != steps:
+        facts = {"in the snapshot": ", ".join(sorted(resume)), "in the plan": ", ".join(sorted(steps))}
+        raise PlanError(
+            message("this snapshot was taken of a different plan", facts, "resume the plan it was taken of")
+        )

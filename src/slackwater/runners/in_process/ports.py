@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from slackwater.operators.operator import Operator, StatelessOperator
 from slackwater.runners.runner import Counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from slackwater.events.batch import EventBatch
-    from slackwater.operators.operator import Operator
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
     from slackwater.runners.in_process.demand import SourceDriver
@@ -36,7 +36,18 @@ class Arc:
 class Step:
     """An operator at its place in the graph."""
 
-    __slots__ = ("counters", "held_back", "idle_since", "inputs", "name", "open_inputs", "operator", "outputs", "sinks")
+    __slots__ = (
+        "counters",
+        "held_back",
+        "holds",
+        "idle_since",
+        "inputs",
+        "name",
+        "open_inputs",
+        "operator",
+        "outputs",
+        "sinks",
+    )
 
     def __init__(self, name: str, operator: Operator[Any], ports: int) -> None:
         self.name = name
@@ -46,6 +57,7 @@ class Step:
         self.sinks: list[Sink] = []
         self.open_inputs = ports
         self.counters = Counters()
+        self.holds = not isinstance(operator, StatelessOperator)
         self.held_back = 0
         self.idle_since: Instant | None = None
 

@@ -167,7 +167,8 @@ class InProcessRunner:
             counters.punctuations_in += len(batch) - batch.rows
             self._queued -= len(batch)
         arc.queue.popleft()
-        self._note_waiting(step)
+        if step.holds:
+            self._note_waiting(step)
         for released in emission.batches:
             self._put(step, released)
         if batch is None and step.open_inputs == 0:

@@ -1,4 +1,4 @@
-"""Small keyed streams for the tests of join and followed_by, and a driver that cuts, interleaves and restores."""
+"""Small keyed streams for the tests of join and followed_by, and a driver that checks and restores at every call."""
 
 from __future__ import annotations
 
@@ -11,25 +11,32 @@ from hypothesis import strategies as st
 from slackwater.events.batch import EventBatch
 from slackwater.events.elements import Insert, Punctuate, elements_of
 from slackwater.events.schema import EventSchema
+from slackwater.kernels.chains import CHAIN_COLUMNS, CODE, EMPTY_CHAIN, NOBODY, NODE_COLUMNS, START, UNTIL
 from slackwater.temporal.table import temporal_table_of
 from slackwater.testing.strategies import ordered_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from hypothesis.strategies import DrawFn
+    from hypothesis.strategies import DrawFn, SearchStrategy
 
     from slackwater.events.elements import Element
+    from slackwater.kernels.chains import Table
     from slackwater.operators.matching_operator import MatchingOperator, MatchingState
+    from slackwater.testing.oracles.matching import Timed
 
 LEFT = EventSchema.of(pa.schema({"at": pa.int64(), "k": pa.string(), "a": pa.int64()}), time="at")
+"""Point events with a key k and a value a."""
 RIGHT = EventSchema.of(pa.schema({"when": pa.int64(), "k": pa.string(), "b": pa.int64()}), time="when")
+"""Point events with a key k and a value b."""
 LASTING_LEFT = EventSchema.of(
     pa.schema({"at": pa.int64(), "to": pa.int64(), "k": pa.string(), "a": pa.int64()}), time="at", until="to"
 )
+"""LEFT with lifetimes."""
 LASTING_RIGHT = EventSchema.of(
     pa.schema({"when": pa.int64(), "end": pa.int64(), "k": pa.string(), "b": pa.int64()}), time="when", until="end"
 )
+"""RIGHT with lifetimes."""
 
 Step: TypeAlias = tuple[int, EventBatch]
 """A port and the batch that arrives on it."""
@@ -41,6 +48,15 @@ def rows(schema: EventSchema, *values: tuple[Any, ...]) -> EventBatch:
         pa.array(column, field.type) for column, field in zip(zip(*values, strict=True), schema.shown, strict=True)
     ]
     return schema.read(pa.RecordBatch.from_arrays(columns, schema=schema.shown), "test")
+
+
+def unchained(rows: Sequence[Timed], codes: int) -> tuple[Table, Table, Table]:
+    """Nodes, chains and tally of one side as the kernels take them, with no node chained yet."""
+    nodes = np.full((len(rows), NODE_COLUMNS), NOBODY, dtype=np.int64)
+    nodes[:, [START, UNTIL, CODE]] = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    chains = np.empty((codes, CHAIN_COLUMNS), dtype=np.int64)
+    chains[:] = EMPTY_CHAIN
+    return nodes, chains, np.zeros(2, dtype=np.int64)
 
 
 def inserts(elements: Iterable[Element]) -> list[str]:
@@ -59,20 +75,10 @@ def shown_elements(schema: EventSchema, batch: EventBatch) -> list[Element]:
     return list(elements_of(EventBatch(schema.keep_times(data), data.start, data.ends())))
 
 
-@st.composite
-def keyed_streams(draw: DrawFn, max_rows: int = 15) -> tuple[EventBatch, EventBatch]:
-    """A left and a right stream with lifetimes, the payloads of LASTING_LEFT and LASTING_RIGHT, and punctuations.
-
-    On an ordered stream a punctuation below the last event says nothing, so it is drawn up to it.
-    """
-    left, right = (
-        draw(ordered_batches(schema.payload, intervals=True, max_rows=max_rows))
-        for schema in (LASTING_LEFT, LASTING_RIGHT)
-    )
-    lifted = [
-        EventBatch(batch.payload, np.maximum.accumulate(batch.start), batch.end, batch.kind) for batch in (left, right)
-    ]
-    return lifted[0], lifted[1]
+def keyed_streams(max_rows: int = 15) -> SearchStrategy[tuple[EventBatch, EventBatch]]:
+    """A left and a right stream with lifetimes, the payloads of LASTING_LEFT and LASTING_RIGHT, and punctuations."""
+    schemas = (LASTING_LEFT.payload, LASTING_RIGHT.payload)
+    return st.tuples(*(ordered_batches(schema, intervals=True, max_rows=max_rows) for schema in schemas))
 
 
 @st.composite
@@ -99,14 +105,11 @@ def run(
     """Feed an operator and end its inputs; check it, its output and, if asked, a restored copy after each call."""
     operator = build(None)
     output: list[Element] = []
-    calls: list[Callable[[MatchingOperator], Any]] = [
-        lambda operator, step=step: operator.on_batch(*step) for step in steps
-    ]
-    calls += [lambda operator, port=port: operator.on_end(port) for port in (0, 1)]
-    for call in calls:
-        for batch in call(operator).batches:
-            batch.check()
-            output += elements_of(batch)
+    for port, batch in [*steps, (0, None), (1, None)]:
+        emission = operator.on_end(port) if batch is None else operator.on_batch(port, batch)
+        for sent in emission.batches:
+            sent.check()
+            output += elements_of(sent)
         operator.check()
         if restore:
             operator = build(operator.snapshot())

@@ -1,0 +1,99 @@
+"""A stream taken at its word that it is ordered: passed on unchanged, stopped at the first element that is not."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.errors import BrokenOrder
+from slackwater.events.batch import EventBatch
+from slackwater.events.schema import EventSchema
+from slackwater.operators.assume_ordered import AssumeOrderedOperator
+from slackwater.progress.instants import BEGINNING
+from slackwater.testing.strategies import KEYED, batch_cuts, ordered_batches
+
+_SCHEMA = EventSchema.of(pa.schema({"at": pa.int64(), "k": pa.string(), "v": pa.int64()}), time="at")
+
+
+def _events(*starts: int) -> EventBatch:
+    payload = pa.record_batch({"k": pa.array(["x"] * len(starts), pa.string()), "v": pa.array(starts, pa.int64())})
+    return EventBatch.inserts(payload, list(starts))
+
+
+@given(ordered_batches(KEYED), st.data())
+def test_an_ordered_stream_passes_unchanged(batch: EventBatch, data: st.DataObject) -> None:
+    """However it is cut, and restored at every cut; batches are passed on, not copied."""
+    operator = AssumeOrderedOperator(_SCHEMA)
+    for piece in data.draw(batch_cuts(batch)):
+        operator = AssumeOrderedOperator(_SCHEMA, resume=operator.snapshot())
+        out = operator.on_batch(0, piece).batches
+        assert len(out) == (1 if len(piece) else 0)
+        assert all(one is piece for one in out)
+    assert operator.on_end(0).batches == ()
+
+
+def test_ties_are_in_order() -> None:
+    """Within a batch and across two."""
+    operator = AssumeOrderedOperator(_SCHEMA)
+    operator.on_batch(0, _events(3, 3))
+    operator.on_batch(0, _events(3, 4))
+    assert operator.snapshot() == 4
+
+
+def test_an_older_event_within_a_batch_is_refused() -> None:
+    """The row is shown as users see it, and what it came after."""
+    operator = AssumeOrderedOperator(_SCHEMA, "assume_ordered#2")
+    with pytest.raises(
+        BrokenOrder, match=r"(?s)'assume_ordered#2'.*\{'at': 4, 'k': 'x', 'v': 4\}.*came after  5.*hint"
+    ):
+        operator.on_batch(0, _events(3, 5, 4, 1))
+
+
+def test_an_older_event_in_a_later_batch_is_refused() -> None:
+    """Also after a restore."""
+    operator = AssumeOrderedOperator(_SCHEMA)
+    operator.on_batch(0, _events(5))
+    with pytest.raises(BrokenOrder, match="came after  5"):
+        AssumeOrderedOperator(_SCHEMA, resume=operator.snapshot()).on_batch(0, _events(4))
+
+
+def test_a_refused_batch_leaves_no_trace() -> None:
+    """What was passed on before stays what was passed on."""
+    operator = AssumeOrderedOperator(_SCHEMA)
+    operator.on_batch(0, _events(5))
+    with pytest.raises(BrokenOrder):
+        operator.on_batch(0, _events(9, 1))
+    assert operator.snapshot() == 5
+
+
+def test_a_punctuation_may_promise_less_than_the_events_have_shown() -> None:
+    """It is late, not wrong."""
+    operator = AssumeOrderedOperator(_SCHEMA)
+    batch = EventBatch.concat([_events(5), _events().punctuation(3), _events(5)])
+    assert operator.on_batch(0, batch).batches == (batch,)
+
+
+def test_an_event_that_a_punctuation_had_ruled_out_is_refused() -> None:
+    """A punctuation counts as progress of an ordered stream."""
+    operator = AssumeOrderedOperator(_SCHEMA)
+    operator.on_batch(0, _events().punctuation(5))
+    operator.on_batch(0, _events(5))
+    with pytest.raises(BrokenOrder, match="came after  5"):
+        operator.on_batch(0, _events(4))
+
+
+def test_calendar_times_are_written_for_people() -> None:
+    """Not as microseconds."""
+    schema = EventSchema.of(pa.schema({"at": pa.timestamp("us", "UTC")}), time="at")
+    batch = schema.read(pa.record_batch({"at": pa.array([1_000_000, 0], pa.timestamp("us", "UTC"))}), "test")
+    with pytest.raises(BrokenOrder, match="came after  1970-01-01T00:00:01.000000Z"):
+        AssumeOrderedOperator(schema).on_batch(0, batch)
+
+
+def test_the_very_first_instant_is_in_order() -> None:
+    """Nothing comes before the beginning."""
+    operator = AssumeOrderedOperator(_SCHEMA)
+    operator.on_batch(0, _events(BEGINNING, BEGINNING + 1))
+    assert operator.snapshot() == BEGINNING + 1
