@@ -126,7 +126,7 @@ _TEXTS: dict[str, tuple[SlackwaterError, list[str]]] = {
 def test_a_text_says_where_what_was_promised_what_came_and_what_to_do(name: str) -> None:
     """Each named constructor, once."""
     error, wanted = _TEXTS[name]
-    assert isinstance(error, getattr(errors, name.split(".")[0]))
+    assert isinstance(error, getattr(errors, name.split(".", maxsplit=1)[0]))
     for part in wanted:
         assert part in str(error)
 

@@ -14,6 +14,7 @@
         │   ├── BadTime              its time is missing, or cannot be held in int64 microseconds
         │   └── BadPairing           it is an open or close that does not fit those before it, or has no such form
         ├── Incompatible         an output that can no longer follow its replicas
+        ├── SourceFailed         a source could not be read, or brought rows of other columns
         └── StepFailed           a user's function or a sink raised; names the step, the row and the cause
 
 Each message follows one formula: where, what was promised, what came, what to do. The texts are built by
@@ -232,6 +233,23 @@ class Incompatible(RunError):
         error = cls(message(f"{condition}: {reason}", facts))
         error.condition, error.output_events, error.input_events = condition, output_events, input_events
         return error
+
+
+class SourceFailed(RunError):
+    """A source could not be read, or brought rows that do not fit its columns."""
+
+    @classmethod
+    def unreadable(cls, source: object, cause: BaseException, hint: str = "") -> SourceFailed:
+        """Name the source and what stopped the reading."""
+        facts = {"source": source, "cause": f"{type(cause).__name__}: {cause}"}
+        return cls(message("a source could not be read", facts, hint))
+
+    @classmethod
+    def other_columns(cls, source: object, wanted: object, got: object) -> SourceFailed:
+        """Name the source, its columns and those that came."""
+        facts = {"source": source, "columns": wanted, "came": got}
+        hint = "name all columns and their types with schema=pa.schema(...)"
+        return cls(message("a source brought rows that do not fit its columns", facts, hint))
 
 
 class StepFailed(RunError):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from slackwater.kernels.merge_ordered import merge, weave, weave_order
 from slackwater.progress.instants import BEGINNING, FOREVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _TIMES = st.lists(
     st.one_of(st.integers(0, 8), st.sampled_from([BEGINNING, BEGINNING + 1, FOREVER - 1, FOREVER])), max_size=40

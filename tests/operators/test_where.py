@@ -49,7 +49,7 @@ def test_a_null_answer_is_not_true() -> None:
 def test_an_answer_of_nothing_but_nulls_keeps_nothing() -> None:
     """Also when Arrow gives it the type null, as for a batch in which every answer is None."""
     assert _kept(WhereOperator(_SCHEMA, lambda rows: pa.nulls(rows.num_rows)), _batch(1, 2)) == []
-    assert _kept(WhereOperator(_SCHEMA, lambda rows: [None] * rows.num_rows), _batch(1, 2)) == []  # type: ignore[arg-type,return-value]
+    assert _kept(WhereOperator(_SCHEMA, lambda rows: [None] * rows.num_rows), _batch(1, 2)) == []
 
 
 def test_a_predicate_may_ask_for_the_time() -> None:

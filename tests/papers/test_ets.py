@@ -59,7 +59,7 @@ def _join(within: int) -> JoinOperator:
     return JoinOperator(_SCHEMA, _SCHEMA, (), Within.of(within))
 
 
-# ---- section 2, figure 1: the basic rules, which still hold where all inputs have tuples ------------------------------
+# ---- section 2, figure 1: the basic rules, which still hold where all inputs have tuples ----------------------------
 
 
 def test_figure_1_union_takes_tuples_in_order_of_time_when_all_inputs_have_some() -> None:
@@ -74,9 +74,8 @@ def test_figure_1_a_joined_tuple_takes_its_time_from_the_later_partner() -> None
     """The tuple that is processed finds those in the window of the other stream."""
     join = _join(within=5)
     join.on_batch(0, _tuples(a=1))
-    (batch,) = join.on_batch(1, EventBatch.concat([_tuples(b=3), _punctuation(3)])).batches[:1] or (None,)
-    assert batch is None or batch.rows == 0
-    (matched, *_) = join.on_batch(0, _punctuation(9)).batches
+    assert _names(join.on_batch(1, _tuples(b=3))) == ["|1"]
+    (matched,) = join.on_batch(0, _punctuation(3)).batches
     assert matched.start.tolist() == [3]
 
 
@@ -87,7 +86,7 @@ def test_figure_1_expired_tuples_leave_the_window() -> None:
     assert _names(join.on_batch(1, _tuples(b=7))) == ["|7"]
 
 
-# ---- section 4.1: simultaneous tuples; figures 5 and 6 ----------------------------------------------------------------
+# ---- section 4.1: simultaneous tuples; figures 5 and 6 --------------------------------------------------------------
 
 
 def test_section_4_1_simultaneous_tuples_go_although_the_other_input_is_empty() -> None:
@@ -134,7 +133,7 @@ def test_figure_5_an_input_that_never_sent_anything_holds_all_others_back() -> N
     assert union.idle_waiting_on() == 2
 
 
-# ---- section 4.2: punctuation tuples ----------------------------------------------------------------------------------
+# ---- section 4.2: punctuation tuples --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,7 +143,6 @@ def test_section_4_2_a_punctuation_lets_an_idle_waiting_operator_go_on(build: Ca
     """It carries nothing but time; that is what was missing."""
     operator = build()
     operator.on_batch(0, _tuples(a=5))
-    assert (operator.idle_waiting_on(), operator.held_back()) == (1, 1) or isinstance(operator, JoinOperator)
     assert operator.idle_waiting_on() == 1
     operator.on_batch(1, _punctuation(5))
     assert operator.idle_waiting_on() is None
@@ -172,7 +170,7 @@ def test_section_4_2_punctuations_go_through_operators_that_are_not_idle_waiting
     assert _names(operator.on_batch(0, EventBatch.concat([_tuples(a=1), _punctuation(5)]))) == ["|5"]
 
 
-# ---- sections 3.1 and 3.2: forward, encore, backtrack -----------------------------------------------------------------
+# ---- sections 3.1 and 3.2: forward, encore, backtrack ---------------------------------------------------------------
 
 
 @dataclass
@@ -252,7 +250,9 @@ def test_figure_4_a_union_that_finds_an_empty_source_gets_a_punctuation_from_it(
 def test_section_3_several_components_run_in_one_query() -> None:
     """Paths that share nothing are scheduled side by side, and one that waits does not stop the other."""
     trace, a, b, c = _Trace(), _source("a"), _source("b"), _source("c")
-    waiting = sw.union(sw.arrivals(a, punctuations=sw.Punctuations.none()), sw.arrivals(b, punctuations=sw.Punctuations.none()))
+    waiting = sw.union(
+        sw.arrivals(a, punctuations=sw.Punctuations.none()), sw.arrivals(b, punctuations=sw.Punctuations.none())
+    )
     query = sw.Query([(waiting, trace.sink), (sw.arrivals(c), trace.sink)], clock=sw.ManualClock())
     a.push({"v": 10})
     c.push({"v": 30})
@@ -260,7 +260,7 @@ def test_section_3_several_components_run_in_one_query() -> None:
     assert trace.steps == ["sink:30"]
 
 
-# ---- section 5: time-stamps and their generation ----------------------------------------------------------------------
+# ---- section 5: time-stamps and their generation --------------------------------------------------------------------
 
 
 def _collected(stream: Stream, clock: sw.ManualClock) -> tuple[sw.Query, list[int]]:
@@ -306,15 +306,16 @@ def _row(at: int, v: int) -> dict[str, Any]:
 
 @dataclass
 class _External:
-    """A union of a table-like input and a live one whose rows bring their own times, with a skew of 100."""
+    """A union of two live inputs whose rows bring their own times; the slow one punctuates, with a skew of 100."""
 
     clock: sw.ManualClock = field(default_factory=lambda: sw.ManualClock(50_000))
 
     def __post_init__(self) -> None:
         self.fast, self.slow = (sw.PushSource(_ROWS, name=name) for name in ("fast", "slow"))
         said = sw.Punctuations.on_demand(skew=timedelta(microseconds=100))
-        streams = (sw.stream(one, time="at", punctuations=said).assume_ordered() for one in (self.fast, self.slow))
-        self.query, self.seen = _collected(sw.union(*streams), self.clock)
+        fast = sw.stream(self.fast, time="at").assume_ordered()
+        slow = sw.stream(self.slow, time="at", punctuations=said).assume_ordered()
+        self.query, self.seen = _collected(sw.union(fast, slow), self.clock)
 
 
 def test_section_5_an_external_punctuation_is_t_plus_elapsed_minus_delta() -> None:
@@ -341,7 +342,6 @@ def _promised_1600() -> _External:
     case = _External()
     case.slow.push(_row(1_000, 0))
     case.fast.push(_row(1_600, 1))
-    case.clock.advance(700 - 700)
     case.query.work()
     case.clock.advance(700)
     case.query.work()
@@ -433,10 +433,10 @@ def test_section_5_latent_tuples_do_not_idle_wait_behind_a_window_either(how: st
     a.push({"v": 2})
     query.work()
     assert len(seen) == (1 if how == "join of windows" else 2)
-    assert query.counters()[f"{how.split()[0]}#1"].idle_waiting == 0
+    assert query.counters()[f"{how.split(maxsplit=1)[0]}#1"].idle_waiting == 0
 
 
-# ---- section 6: the four scenarios, in small --------------------------------------------------------------------------
+# ---- section 6: the four scenarios, in small ------------------------------------------------------------------------
 
 
 def _uneven(punctuations: sw.Punctuations) -> sw.Query:

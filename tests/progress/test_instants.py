@@ -1,4 +1,4 @@
-"""Durations and instants as people write them: read exactly, refused clearly, written so that they can be read again."""
+"""Durations and instants as people write them: read exactly, refused clearly, written to be read again."""
 
 from __future__ import annotations
 

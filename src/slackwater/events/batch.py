@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from slackwater.events.gather import gather
+from slackwater.events.gather import keep as keep_marked
 from slackwater.events.kinds import Kind
 from slackwater.progress.instants import FOREVER
 
@@ -157,7 +159,7 @@ class EventBatch:
             elements = self.kind == _PUNCTUATE
             elements[~elements] = keep
         return EventBatch(
-            self.payload.filter(pa.array(keep)),
+            keep_marked(self.payload, keep),
             self.start[elements],
             _at(self.end, elements),
             _at(self.kind, elements),
@@ -167,7 +169,7 @@ class EventBatch:
     def take_rows(self, rows: NDArray[np.int64]) -> EventBatch:
         """Gather data rows by number; only for batches without punctuations and adjusts."""
         assert self.kind is None, "take_rows is for insert-only batches"
-        return EventBatch(self.payload.take(pa.array(rows)), self.start[rows], _at(self.end, rows))
+        return EventBatch(gather(self.payload, rows), self.start[rows], _at(self.end, rows))
 
     def with_payload(self, payload: pa.RecordBatch) -> EventBatch:
         """Return the same elements with other payload columns, row for row."""

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.events.batch import EventBatch
+from slackwater.events.gather import no_columns
 from slackwater.events.kinds import Kind
 from slackwater.progress.instants import FOREVER
 
@@ -113,13 +114,13 @@ def batch_of(elements: Iterable[Element], payload: pa.Schema) -> EventBatch:
     said = list(elements)
     data = [element for element in said if not isinstance(element, Punctuate)]
     columns = [
-        pa.array([_thawed(element.payload[i]) for element in data], field.type)  # type: ignore[index]
+        pa.array([_thawed(element.payload[i], field.type) for element in data], field.type)  # type: ignore[index]
         for i, field in enumerate(payload)
     ]
     instants = [_instants(element) for element in said]
     kind, start, prior_end, end = np.array(instants or np.empty((0, 4)), dtype=np.int64).T
     return EventBatch(
-        pa.RecordBatch.from_arrays(columns, schema=payload),
+        pa.RecordBatch.from_arrays(columns, schema=payload) if columns else no_columns(len(data)),
         start.copy(),
         end.copy(),
         kind.astype(np.int8),
@@ -138,17 +139,22 @@ def _instants(element: Element) -> tuple[Kind, Instant, Instant, Instant]:
 
 
 def _frozen(value: Any) -> Hashable:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return tuple(_frozen(item) for item in value)
     if isinstance(value, dict):
         return tuple((name, _frozen(item)) for name, item in value.items())
     return NAN if isinstance(value, float) and math.isnan(value) else value
 
 
-def _thawed(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_thawed(item) for item in value]
-    return math.nan if value is NAN else value
+def _thawed(value: Any, kind: pa.DataType) -> Any:
+    """Undo _frozen; only the type tells a struct from a list of pairs."""
+    if value is None or value is NAN:
+        return math.nan if value is NAN else None
+    if pa.types.is_struct(kind):
+        return {name: _thawed(item, kind.field(name).type) for name, item in value}
+    if pa.types.is_map(kind):
+        return [(_thawed(key, kind.key_type), _thawed(item, kind.item_type)) for key, item in value]
+    return [_thawed(item, kind.value_type) for item in value] if isinstance(value, tuple) else value
 
 
 def _bound(instant: Instant) -> str:

@@ -34,6 +34,8 @@ class TimeColumn:
 
     name: str
     type: pa.DataType
+    nullable: bool = True
+    """What the user's own schema says; times themselves are never null."""
 
     @classmethod
     def of(cls, schema: pa.Schema, name: str, step: str) -> TimeColumn:
@@ -44,7 +46,7 @@ class TimeColumn:
         if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_integer(kind)):
             wanted = "a timestamp, a date or an integer"
             raise SchemaMismatch.wrong_type(step, name, kind, wanted, "parse or cast the column first")
-        return cls(name, kind)
+        return cls(name, kind, schema.field(name).nullable)
 
     @property
     def calendar(self) -> bool:
@@ -79,10 +81,10 @@ class TimeColumn:
         return times
 
     def _read_present(self, column: pa.Array, where: str) -> Times:
-        if pa.types.is_date(self.type):
-            column = column.cast(pa.timestamp("s"))
-        unit = column.type.unit if pa.types.is_timestamp(column.type) else "us"
         try:
+            if pa.types.is_date(self.type):
+                column = column.cast(pa.timestamp("s"))
+            unit = column.type.unit if pa.types.is_timestamp(column.type) else "us"
             ticks = column.cast(pa.int64()).to_numpy()
         except pa.ArrowInvalid as error:
             raise BadTime.overflow(where, self.name, f"reading {self.type}: {error}") from error
@@ -152,6 +154,8 @@ class EventSchema:
             raise SchemaMismatch.clash(step, twice, "rename one of them before the stream is made")
         time_column = TimeColumn.of(schema, time, step)
         until_column = None if until is None else TimeColumn.of(schema, until, step)
+        if until == time:
+            raise SchemaMismatch.clash(step, time, "leave until out for events that happen at one time")
         if until_column is not None and until_column.calendar != time_column.calendar:
             wanted = f"the same kind of time as {time!r} ({time_column.type})"
             raise SchemaMismatch.wrong_type(step, until_column.name, until_column.type, wanted)
@@ -171,7 +175,7 @@ class EventSchema:
     @cached_property
     def shown(self) -> pa.Schema:
         """The schema that users see: payload and time columns in their places."""
-        times = {column.name: pa.field(column.name, column.type) for column in self.time_columns()}
+        times = {column.name: pa.field(column.name, column.type, column.nullable) for column in self.time_columns()}
         return pa.schema([times.get(name) or self.payload.field(name) for name in self.columns])
 
     def time_columns(self) -> tuple[TimeColumn, ...]:

@@ -56,7 +56,7 @@ def _merge(a: NDArray[np.int64], b: NDArray[np.int64], merged: NDArray[np.int64]
         front_a += not take_b
 
 
-@kernel(*(f"void(boolean[::1], {_read(width)}, {_read(width)}, {width}[::1])" for width in _WIDTHS))
+@kernel(*(f"void({_read('boolean')}, {_read(width)}, {_read(width)}, {width}[::1])" for width in _WIDTHS))
 def _weave(from_b: NDArray[np.bool_], a: Any, b: Any, woven: Any) -> None:
     """Lay two columns together in the order of a merge."""
     next_a, next_b = 0, 0

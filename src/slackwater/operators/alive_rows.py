@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.events.batch import EventBatch
+from slackwater.events.gather import gather
 from slackwater.kernels.chains import (
     CHAIN_COLUMNS,
     CODE,
@@ -120,18 +121,16 @@ class AliveRows:
         """Return the named columns of the given rows. Cost: O(rows given * log rows stored)."""
         chunks = self._chunks if columns is None else [chunk.select(columns) for chunk in self._chunks]
         if len(chunks) == 1:
-            return chunks[0].take(pa.array(rows))
+            return gather(chunks[0], rows)
         # Arrow takes from a chunked column by joining all its chunks first, so each chunk is asked for its own rows.
         bounds = np.cumsum([0, *(chunk.num_rows for chunk in chunks)])
         which = (np.searchsorted(bounds, rows, side="right") - 1).astype(np.uint8)
         by_chunk = np.argsort(which, kind="stable")
         cuts = np.searchsorted(which[by_chunk], np.arange(len(chunks) + 1))
-        parts = [
-            chunk.take(pa.array(rows[by_chunk[cuts[i] : cuts[i + 1]]] - bounds[i])) for i, chunk in enumerate(chunks)
-        ]
+        parts = [gather(chunk, rows[by_chunk[cuts[i] : cuts[i + 1]]] - bounds[i]) for i, chunk in enumerate(chunks)]
         place = np.empty(len(rows), dtype=np.int64)
         place[by_chunk] = np.arange(len(rows))
-        return pa.concat_batches(parts).take(pa.array(place))
+        return gather(pa.concat_batches(parts), place)
 
     def alive(self, now: Instant) -> EventBatch:
         """Return the rows that a partner starting now or later may match. Cost: O(rows stored)."""

@@ -5,7 +5,6 @@ When a computation fails, the first row that fails by itself is looked for by ha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,23 +20,6 @@ if TYPE_CHECKING:
 Computation: TypeAlias = nw.Expr | Callable[[pa.RecordBatch], pa.Array]
 """What a user may write for a computed column; it must treat each row by itself."""
 
-_SIGNS = {
-    "__gt__": ">", "__ge__": ">=", "__lt__": "<", "__le__": "<=", "__eq__": "==", "__ne__": "!=",
-    "__and__": "&", "__or__": "|", "__add__": "+", "__sub__": "-", "__mul__": "*", "__truediv__": "/",
-}  # fmt: skip
-
-
-def describe(computation: Computation) -> str:
-    """Write a computation for people, on one line.
-
-    >>> describe(nw.col("amount") > 0)
-    'amount > 0'
-    """
-    if not isinstance(computation, nw.Expr):
-        return getattr(computation, "__name__", type(computation).__name__)
-    text = re.sub(r"col\(([^(),]*)\)", r"\1", str(computation))
-    return re.sub(r"\.(__\w+__)\(([^()]*)\)", lambda m: f" {_SIGNS.get(m[1], m[1])} {m[2]}", text)
-
 
 def compute(columns: Mapping[str, Computation], rows: pa.RecordBatch, step: str) -> pa.RecordBatch:
     """Compute named columns over the rows; a failure names the step and the first row that fails by itself."""
@@ -52,8 +34,12 @@ def compute(columns: Mapping[str, Computation], rows: pa.RecordBatch, step: str)
 def compute_mask(predicate: Computation, rows: pa.RecordBatch, step: str) -> Mask:
     """Which rows satisfy the predicate; a null answer means no."""
     answer = compute({"keep": predicate}, rows, step).column("keep")
+    if pa.types.is_null(answer.type):
+        return np.zeros(len(answer), dtype=np.bool_)
+    if not pa.types.is_boolean(answer.type):
+        raise StepFailed.at(step, None, None, TypeError(f"the predicate answered {answer.type}, not yes or no"))
     decided = answer.fill_null(False) if answer.null_count else answer
-    return np.asarray(decided.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return np.asarray(decided.to_numpy(zero_copy_only=False))
 
 
 def _compute(columns: Mapping[str, Computation], rows: pa.RecordBatch) -> pa.RecordBatch:

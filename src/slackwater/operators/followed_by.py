@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from slackwater.errors import BadDuration, message
+from slackwater.events.gather import gather
 from slackwater.kernels.chains import append_nodes
 from slackwater.kernels.match_next import match_next
 from slackwater.operators.alive_rows import reach
@@ -70,5 +70,5 @@ class FollowedByOperator(MatchingOperator):
         found, followed_by = match_next(firsts.nodes, firsts.chains, firsts.tally, new, firsts.rows, start, codes)
         if not len(found):
             return None
-        then = shown.select(self._kept_of_right).take(pa.array(followed_by))
+        then = gather(shown.select(self._kept_of_right), followed_by)
         return self._matched(firsts.gather(found), then, start[followed_by], None)

@@ -50,6 +50,10 @@ class Operator(ABC, Generic[StateT]):
         """Learn the processing time. Only operators that stamp by it or wait on it look at it."""
         return NOTHING
 
+    def on_demand(self) -> Emission:
+        """Say how far the output is complete, if that is further than was said: somebody downstream waits for it."""
+        return NOTHING
+
     def idle_waiting_on(self) -> Port | None:
         """Name the input that this operator waits for while it holds something back; None when it does not wait."""
         return None

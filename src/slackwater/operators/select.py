@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from slackwater.errors import StepFailed
 from slackwater.operators.emission import Emission
 from slackwater.operators.expressions import Computation, compute
 from slackwater.operators.operator import StatelessOperator
@@ -23,18 +24,31 @@ Outputs: TypeAlias = Mapping[str, str | Computation]
 class SelectOperator(StatelessOperator):
     """Replaces the payload, row for row. Cost: none for columns taken by name, one evaluation for the others."""
 
-    __slots__ = ("_outputs", "_schema", "_step")
+    __slots__ = ("_made", "_outputs", "_schema", "_step")
 
-    def __init__(self, schema: EventSchema, outputs: Outputs, step: str = "select") -> None:
+    def __init__(
+        self, schema: EventSchema, outputs: Outputs, step: str = "select", made: pa.Schema | None = None
+    ) -> None:
         self._schema = schema
         self._outputs = dict(outputs)
+        self._made = made
         self._step = step
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one port
         """Pass on the same elements with the chosen columns."""
         if not self._outputs:
             return Emission.of(batch.with_payload(batch.payload.select([])))
-        return Emission.of(batch.with_payload(select_columns(self._outputs, self._schema.show(batch), self._step)))
+        columns = select_columns(self._outputs, self._schema.show(batch), self._step)
+        return Emission.of(batch.with_payload(self._in_planned_types(columns)))
+
+    def _in_planned_types(self, columns: pa.RecordBatch) -> pa.RecordBatch:
+        """A function may answer nulls for one batch and numbers for the next; the stream has one type."""
+        if self._made is None or columns.schema == self._made:
+            return columns
+        try:
+            return columns.cast(self._made)
+        except pa.ArrowException as cause:
+            raise StepFailed.at(self._step, None, None, cause) from cause
 
 
 def select_columns(outputs: Outputs, rows: pa.RecordBatch, step: str) -> pa.RecordBatch:

@@ -12,23 +12,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slackwater.events.batch import EventBatch
+from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
 from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from slackwater.progress.frontier import Port
 
 
 class StampOperator(Operator[Instant]):
     """Replaces every start by the latest tick; punctuations, which speak of other times, are left out."""
 
-    __slots__ = ("_now",)
+    __slots__ = ("_no_rows", "_now", "_said")
     ticks = True
 
-    def __init__(self, resume: Instant | None = None) -> None:
+    def __init__(self, no_rows: pa.RecordBatch, resume: Instant | None = None) -> None:
+        self._no_rows = no_rows
         self._now = BEGINNING if resume is None else resume
+        self._said = self._now
 
     def on_tick(self, now: Instant) -> Emission:
         """Learn the processing time; it never goes back."""
@@ -40,6 +44,13 @@ class StampOperator(Operator[Instant]):
         if not batch.rows:
             return NOTHING
         return Emission((EventBatch(batch.payload, np.full(batch.rows, self._now, dtype=np.int64)),))
+
+    def on_demand(self) -> Emission:
+        """Promise the latest tick: whatever comes will be stamped with it or later."""
+        if self._now <= self._said:
+            return NOTHING
+        self._said = self._now
+        return Emission((punctuation_like(self._no_rows, self._now),))
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is nothing to flush
         """Release nothing: nothing was held."""

@@ -9,12 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.events.batch import EventBatch
+from slackwater.events.gather import gather_column, no_columns
 from slackwater.kernels.merge_ordered import merge, weave, weave_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+
+_WOVEN_WIDTHS = {8, 16, 32, 64}
+"""The widths, in bits, for which there is a kernel."""
 
 
 def weave_batches(ordered: Sequence[EventBatch]) -> EventBatch:
@@ -45,23 +50,13 @@ def _weave_two(a: EventBatch, b: EventBatch) -> EventBatch:
             columns.append(_weave_column(from_b, column_a, column_b))
             continue
         order = pa.array(weave_order(from_b)) if order is None else order
-        columns.append(pa.concat_arrays([column_a, column_b]).take(order))
-    return EventBatch(_record_batch(columns, a, len(start)), start, end)
-
-
-def _record_batch(columns: list[pa.Array], like: EventBatch, rows: int) -> pa.RecordBatch:
-    if not columns:
-        return like.payload.slice(0, 0) if not rows else _no_columns(rows)
-    return pa.RecordBatch.from_arrays(columns, schema=like.payload.schema)
-
-
-def _no_columns(rows: int) -> pa.RecordBatch:
-    """A payload of rows without columns, which Arrow makes only by leaving columns out."""
-    return pa.record_batch({"": pa.nulls(rows)}).select([])
+        columns.append(gather_column([column_a, column_b], order))
+    payload = pa.RecordBatch.from_arrays(columns, schema=a.payload.schema) if columns else no_columns(len(start))
+    return EventBatch(payload, start, end)
 
 
 def _has_fixed_width(column: pa.Array) -> bool:
-    return bool(pa.types.is_primitive(column.type)) and column.type.bit_width >= 8 and not column.null_count  # noqa: PLR2004 - bits in a byte
+    return bool(pa.types.is_primitive(column.type)) and column.type.bit_width in _WOVEN_WIDTHS and not column.null_count
 
 
 def _weave_column(from_b: NDArray[np.bool_], a: pa.Array, b: pa.Array) -> pa.Array:

@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from slackwater.errors import BadTime
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.elements import elements_of
+from slackwater.events.gather import gather
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
 from slackwater.operators.stream_progress import insert_only
@@ -99,7 +99,7 @@ class WindowOperator(Operator[Instant]):
         start = first[element] + nth * self._window.apart
         data = batch.is_data()
         rows = count if data is None else count[data]
-        payload = self._schema.keep_times(batch).take(pa.array(np.repeat(np.arange(len(rows)), rows)))
+        payload = gather(self._schema.keep_times(batch), np.repeat(np.arange(len(rows)), rows))
         kind = None if batch.kind is None else batch.kind[element]
         return EventBatch(payload, start, self._ends(start, None if data is None else data[element]), kind)
 

@@ -46,7 +46,8 @@ class Union(StepNode):
         for other in self.streams[1:]:
             _require_same_columns(first.schema, other.schema)
             if other.properties.latent != first.properties.latent:
-                facts = {"stamped": first.line, "latent": other.line}
+                stamped, latent = (other, first) if first.properties.latent else (first, other)
+                facts = {"stamped": stamped.line, "latent": latent.line}
                 raise PlanError(message("union cannot order stamped events among latent ones", facts))
 
     @property

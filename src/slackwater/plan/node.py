@@ -70,6 +70,7 @@ class StepNode(Node):
 class SourceNode(Node):
     """Where rows enter: a feed, how its rows get their times, and when it punctuates."""
 
+    name: str
     feed: Feed
     event_schema: EventSchema
     facts: Properties
@@ -99,7 +100,7 @@ class SourceNode(Node):
         """The feed's name and its time columns."""
         times = [f"time={self.schema.time.name}"]
         times += [] if self.schema.until is None else [f"until={self.schema.until.name}"]
-        return f"{self.feed.name} {' '.join(times)}"
+        return f"{self.name} {' '.join(times)}"
 
     def reason(self) -> str:
         """How times come about, and punctuations."""

@@ -2,19 +2,19 @@
 
 A step such as where() must answer for each row by itself; otherwise its answer would depend on how the stream happened
 to be cut into batches. `nw.col("x").mean()` and `nw.col("x").cum_sum()` are such computations. They are found by asking
-for two rows together and one by one, through the public face of the expression alone.
+for a few rows together and one by one, through the public face of the computation alone (docs/decisions/0006).
 """
 
 from __future__ import annotations
 
-from decimal import Decimal
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pyarrow as pa
 
 from slackwater.errors import PlanError, SchemaMismatch, StepFailed, message
-from slackwater.operators.expressions import describe
+from slackwater.operators.described import describe
 from slackwater.operators.select import Outputs, select_columns
 
 if TYPE_CHECKING:
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
     from slackwater.operators.expressions import Computation
 
+_NUMBERS = (2, 3, 3, None, 5, 2)
+"""Made-up values: equal neighbours, a null between numbers and a repeat at a distance show what looks at other rows."""
+
+_TRUTHS = (True, False, False, None, True, True)
+"""The same for booleans."""
+
 
 def probe_computations(outputs: Outputs, schema: EventSchema, step: str) -> pa.Schema:
-    """Learn the types of computed columns from no rows; refuse unknown columns and computations that mix rows."""
+    """Learn the types of computed columns; refuse unknown columns and computations that mix rows."""
     for what in outputs.values():
         if isinstance(what, str) and what not in schema.columns:
             raise SchemaMismatch.missing(step, what, schema.columns)
-    no_rows = pa.RecordBatch.from_pylist([], schema=schema.shown)
-    try:
-        made = select_columns(outputs, no_rows, step).schema
-    except StepFailed as failure:
-        facts = {"columns": ", ".join(schema.columns), "cause": failure.__cause__}
-        raise PlanError(message(f"{step} cannot be computed on this stream", facts)) from failure.__cause__
+    made = _types(outputs, schema, step)
     for name, what in outputs.items():
         if not isinstance(what, str) and _mixes_rows({name: what}, schema.shown, step):
             raise PlanError(
@@ -50,37 +51,109 @@ def probe_computations(outputs: Outputs, schema: EventSchema, step: str) -> pa.S
 def name_outputs(
     columns: Sequence[str | nw.Expr], computed: Mapping[str, str | Computation], schema: EventSchema
 ) -> Outputs:
-    """Give positional columns their names: a string its own, an expression the one Narwhals gives its output."""
+    """Give positional columns their names: a string its own, an expression those that Narwhals gives its outputs."""
     outputs: dict[str, str | Computation] = {}
-    frame = nw.from_native(schema.shown.empty_table(), eager_only=True)
     for column in columns:
-        try:
-            names = [column] if isinstance(column, str) else frame.select(column).columns
-        except Exception as cause:
-            facts = {"columns": ", ".join(schema.columns), "cause": cause}
-            raise PlanError(message("select cannot be computed on this stream", facts)) from cause
-        for name in names:
-            outputs[name] = name if len(names) > 1 else column
+        named = {column: column} if isinstance(column, str) else _outputs_of(column, schema)
+        _refuse_repeated(outputs, named)
+        outputs |= named
+    _refuse_repeated(outputs, computed)
     return {**outputs, **computed}
 
 
-def _mixes_rows(outputs: Outputs, shown: pa.Schema, step: str) -> bool:
-    columns = [_two_values(field.type) for field in shown]
-    both = pa.RecordBatch.from_arrays(columns, schema=shown)
+@dataclass(frozen=True)
+class OutputOf:
+    """One of the columns that an expression over several columns gives."""
+
+    expression: nw.Expr
+    name: str
+
+    @property
+    def __name__(self) -> str:
+        """What explain() calls it."""
+        return f"{describe(self.expression)}[{self.name}]"
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.Array:
+        """Compute the column."""
+        frame = nw.from_native(pa.Table.from_batches([rows]), eager_only=True).select(self.expression)
+        return frame.get_column(self.name).to_native().combine_chunks()
+
+
+def _outputs_of(expression: nw.Expr, schema: EventSchema) -> dict[str, str | Computation]:
+    rows = _made_up(schema.shown, nulls=False)
     try:
-        together = select_columns(outputs, both, step).to_pylist()
-        apart = [select_columns(outputs, both.slice(row, 1), step).to_pylist()[0] for row in range(2)]
+        made = nw.from_native(pa.Table.from_batches([rows]), eager_only=True).select(expression).to_native()
+    except Exception:  # noqa: BLE001 - the made-up values may not suit; an empty frame tells the names at least
+        made = _select_nothing(expression, schema)
+    outputs: dict[str, str | Computation] = {}
+    for name in made.column_names:
+        unchanged = (
+            name in schema.columns and made.num_rows and made.column(name).combine_chunks().equals(rows.column(name))
+        )
+        outputs[name] = name if unchanged else OutputOf(expression, name) if made.num_columns > 1 else expression
+    return outputs
+
+
+def _select_nothing(expression: nw.Expr, schema: EventSchema) -> pa.Table:
+    try:
+        return nw.from_native(schema.shown.empty_table(), eager_only=True).select(expression).to_native()
+    except Exception as cause:
+        raise _cannot_compute("select", schema, cause) from cause
+
+
+def _refuse_repeated(outputs: Mapping[str, Any], more: Mapping[str, Any]) -> None:
+    for name in more:
+        if name in outputs:
+            raise SchemaMismatch.clash(
+                "select", name, "name each column once; use .alias() or a keyword for another name"
+            )
+
+
+def _types(outputs: Outputs, schema: EventSchema, step: str) -> pa.Schema:
+    try:
+        made = select_columns(outputs, pa.RecordBatch.from_pylist([], schema=schema.shown), step).schema
+    except StepFailed as failure:
+        raise _cannot_compute(step, schema, failure.__cause__) from failure.__cause__
+    if pa.null() not in made.types:
+        return made
+    # A function that builds an Arrow array from Python values cannot know their type without any.
+    try:
+        return select_columns(outputs, _made_up(schema.shown, nulls=False), step).schema
     except StepFailed:
-        return False  # made-up values prove nothing when the computation does not take them
-    return repr(together) != repr(apart)
+        return made
 
 
-def _two_values(kind: pa.DataType) -> pa.Array:
-    """Two different values of a type, or nulls where none are made easily."""
-    candidates: tuple[list[Any], ...] = ([False, True], [1, 2], [1.5, 2.5], [Decimal(1), Decimal(2)], ["a", "b"])
-    for values in candidates:
+def _cannot_compute(step: str, schema: EventSchema, cause: BaseException | None) -> PlanError:
+    facts = {"columns": ", ".join(schema.columns), "cause": cause}
+    return PlanError(message(f"{step} cannot be computed on this stream", facts))
+
+
+def _mixes_rows(outputs: Outputs, shown: pa.Schema, step: str) -> bool:
+    """Whether some rows together are answered differently than one by one; with nulls and, if refused, without."""
+    for nulls in (True, False):
+        rows = _made_up(shown, nulls=nulls)
         try:
-            return pa.array(values).cast(kind)
+            together = select_columns(outputs, rows, step).to_pylist()
+            apart = [select_columns(outputs, rows.slice(i, 1), step).to_pylist()[0] for i in range(rows.num_rows)]
+        except StepFailed:
+            continue  # made-up values prove nothing when the computation does not take them
+        return repr(together) != repr(apart)
+    return False
+
+
+def _made_up(shown: pa.Schema, *, nulls: bool) -> pa.RecordBatch:
+    """A few rows of a schema; each column starts at another place, so that no two columns repeat in step."""
+    columns = [_values(field.type, place, nulls=nulls) for place, field in enumerate(shown)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema([field.with_nullable(True) for field in shown]))
+
+
+def _values(kind: pa.DataType, place: int, *, nulls: bool) -> pa.Array:
+    pattern: tuple[Any, ...] = _TRUTHS if pa.types.is_boolean(kind) else _NUMBERS
+    turned = [pattern[(i + place) % len(pattern)] for i in range(len(pattern))]
+    values = pa.array(turned if nulls else [value for value in turned if value is not None])
+    for made in (values, values.cast(pa.string())):
+        try:
+            return made.cast(kind)
         except pa.ArrowException:
             continue
-    return pa.nulls(2, kind)
+    return pa.nulls(len(values), kind)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slackwater.errors import PlanError, SchemaMismatch, message
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
-from slackwater.operators.expressions import Computation, describe
+from slackwater.operators.described import describe
 from slackwater.operators.select import Outputs, SelectOperator
 from slackwater.operators.stamp import StampOperator
 from slackwater.operators.where import WhereOperator
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.expressions import Computation
     from slackwater.operators.operator import Operator
     from slackwater.progress.instants import Instant
 
@@ -92,7 +93,7 @@ class Select(RowStep):
         source = self.input.schema
         times = [column.name for column in source.time_columns()]
         for name, what in self.outputs.items():
-            if name in times and what != name:
+            if name in times and not (isinstance(what, str) and what == name):
                 raise SchemaMismatch.clash("select", name, "the time column cannot be replaced; use another name")
         made = probe_computations(self._payload_outputs(), source, "select")
         in_front = [name for name in times if name not in self.outputs]
@@ -112,10 +113,7 @@ class Select(RowStep):
 
     def details(self) -> str:
         """The columns."""
-        return ", ".join(
-            name if what == name else f"{name}={what if isinstance(what, str) else describe(what)}"
-            for name, what in self.outputs.items()
-        )
+        return ", ".join(_shown_output(name, what) for name, what in self.outputs.items())
 
     def reason(self) -> str:
         """It needs no order."""
@@ -123,7 +121,7 @@ class Select(RowStep):
 
     def build(self, step: str, resume: None = None) -> Operator[Any]:  # noqa: ARG002 - there is no state
         """Make the operator."""
-        return SelectOperator(self.input.schema, self._payload_outputs(), step)
+        return SelectOperator(self.input.schema, self._payload_outputs(), step, self.schema.payload)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +220,13 @@ class Stamp(RowStep):
 
     def build(self, step: str, resume: Instant | None = None) -> Operator[Any]:  # noqa: ARG002 - it raises nothing
         """Make the operator."""
-        return StampOperator(resume)
+        return StampOperator(self.schema.no_rows, resume)
+
+
+def _shown_output(name: str, what: str | Computation) -> str:
+    if isinstance(what, str):
+        return name if what == name else f"{name}={what}"
+    return f"{name}={describe(what)}"
 
 
 def stamped(node: Node) -> Node:

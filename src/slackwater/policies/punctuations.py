@@ -7,6 +7,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TypeAlias
 
+from slackwater.errors import BadDuration, message
 from slackwater.progress.instants import Duration, as_duration, format_duration
 
 Length: TypeAlias = str | int | timedelta
@@ -42,7 +43,10 @@ class Punctuations:
     @classmethod
     def periodic(cls, every: Length, skew: Length | None = None) -> Punctuations:
         """Once per period, needed or not. Choose it when somebody outside counts on a steady beat."""
-        return cls(When.PERIODIC, _calendar(every), None if skew is None else _calendar(skew))
+        period = _calendar(every)
+        if not period:
+            raise BadDuration(message("a period needs a length above zero", {"got": repr(every)}))
+        return cls(When.PERIODIC, period, None if skew is None else _calendar(skew))
 
     @classmethod
     def on_demand(cls, skew: Length | None = None) -> Punctuations:

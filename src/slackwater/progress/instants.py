@@ -73,17 +73,16 @@ def as_duration(length: str | int | timedelta, *, calendar: bool) -> Duration:
     Calendar time takes "5s" or a timedelta; sequence numbers take a plain int. The two are never mixed, because
     a bare 5 on a calendar stream would silently mean five microseconds.
     """
-    if isinstance(length, timedelta):
-        length_in_units = length // timedelta(microseconds=1)
-    else:
-        length_in_units = parse_duration(length) if isinstance(length, str) else length
-    if isinstance(length, int) == calendar:
+    if isinstance(length, int) == calendar or not isinstance(length, str | int | timedelta):
         kind = "calendar time" if calendar else "sequence numbers"
         hint = 'write "5s" or a timedelta' if calendar else "write a plain int"
         raise BadDuration(message(f"this duration does not fit a stream of {kind}", {"got": repr(length)}, hint))
-    if length_in_units < 0:
-        raise BadDuration(message("a duration must not be negative", {"got": repr(length)}))
-    return length_in_units
+    if isinstance(length, str):
+        return parse_duration(length)
+    units = length // timedelta(microseconds=1) if isinstance(length, timedelta) else length
+    if not 0 <= units <= FOREVER:
+        raise BadDuration(message("a duration must not be negative and must fit int64", {"got": repr(length)}))
+    return units
 
 
 def format_duration(length: Duration) -> str:

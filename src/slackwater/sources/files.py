@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from slackwater.errors import PlanError, SchemaMismatch, message
+from slackwater.errors import PlanError, SchemaMismatch, SourceFailed, message
 from slackwater.sources.readers import ReadFeed
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ JSON_BLOCK_LINES = 10_000
 """How many lines of a JSON-lines file are parsed at once; the first block decides the types."""
 
 
-def from_path(path: Path) -> ReadFeed:
+def from_path(path: Path, name: str | None = None) -> ReadFeed:
     """Feed a file, or all files of one format in a folder."""
     files = sorted(file for file in path.iterdir() if file.suffix in _FORMATS) if path.is_dir() else [path]
     if not files or not all(file.exists() for file in files):
@@ -31,16 +32,27 @@ def from_path(path: Path) -> ReadFeed:
         facts = {"path": path, "formats": ", ".join(_FORMATS)}
         raise PlanError(message("cannot tell the format of these files from their ending", facts))
     read_schema, read = _FORMATS[files[0].suffix]
-    schema = read_schema(files[0])
+    with _naming(files[0]):
+        schema = read_schema(files[0])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file in files:
-            if read_schema(file) != schema:
-                facts = {"file": file, "columns": read_schema(file), "expected": schema}
-                raise SchemaMismatch(message("a file has other columns than the first", facts))
-            yield from read(file, schema)
+            with _naming(file):
+                if read_schema(file) != schema:
+                    facts = {"file": file, "columns": read_schema(file), "expected": schema}
+                    raise SchemaMismatch(message("a file has other columns than the first", facts))
+                yield from read(file, schema)
 
-    return ReadFeed(path.name, schema, batches)
+    return ReadFeed(name or path.name, schema, batches)
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Say which file it was when Arrow cannot read one."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as cause:
+        raise SourceFailed.unreadable(file, cause) from cause
 
 
 def _parquet_schema(file: Path) -> pa.Schema:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from slackwater.errors import SlackwaterError, message
+from slackwater.errors import SlackwaterError, SourceFailed, message
 from slackwater.progress.clock import Clock, SystemClock
+from slackwater.sources.rows import batch_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,9 +70,11 @@ class PushSource:
 
     def push(self, rows: Rows, timeout: float | None = None) -> None:
         """Add rows; they arrive now. Blocks while the source is full, at most `timeout` seconds."""
-        batches = [self._checked(batch) for batch in self._as_batches(rows)]
+        batches = [self._checked(batch) for batch in self._as_batches(rows) if batch.num_rows]
         with self._lock:
             for batch in batches:
+                if self._rows >= self._capacity:
+                    self._wake()  # the query must know of the rows that fill the source before its feeder waits
                 if not self._has_room.wait_for(lambda: self._rows < self._capacity or self._closed, timeout):
                     facts = {"source": self.name, "rows waiting": self._rows}
                     hint = "the query is slower than its feeder, or nobody runs it"
@@ -126,13 +129,13 @@ class PushSource:
             return [rows]
         if isinstance(rows, pa.Table):
             return rows.to_batches()
-        listed = [rows] if isinstance(rows, Mapping) else rows
-        return [pa.RecordBatch.from_pylist(list(listed), schema=self.schema)]
+        return [batch_of_rows([rows] if isinstance(rows, Mapping) else rows, self.schema, self.name)]
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema != self.schema:
-            facts = {"source": self.name, "wanted": self.schema, "got": batch.schema}
-            raise SlackwaterError(message("rows of other columns were pushed", facts))
+            raise SourceFailed.other_columns(
+                self.name, ", ".join(map(str, self.schema)), ", ".join(map(str, batch.schema))
+            )
         return batch
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ def stream(
         _require_promise(feed, event_schema, said)
     extent = Extent.POINTS if until is None else Extent.INTERVALS
     facts = Properties(extent=extent, punctuated=said.when is not When.NEVER)
-    return DisorderedStream(SourceNode(feed, event_schema, facts, said))
+    return DisorderedStream(SourceNode(name or feed.name, feed, event_schema, facts, said))
 
 
 def arrivals(
@@ -67,8 +68,8 @@ def arrivals(
     The stamp is the time column "arrived_at". A step that waits for this source may ask it how far it has come; it
     then promises the present (on-demand punctuations, the default).
     """
-    node = _without_times(feed_of(source, name, schema), Stamps.INTERNAL, punctuations or Punctuations.on_demand())
-    return OrderedStream(node)
+    feed = feed_of(source, name, schema)
+    return OrderedStream(_without_times(feed, name, Stamps.INTERNAL, punctuations or Punctuations.on_demand()))
 
 
 def unstamped(source: Any, *, name: str | None = None, schema: pa.Schema | None = None) -> OrderedStream:
@@ -76,7 +77,8 @@ def unstamped(source: Any, *, name: str | None = None, schema: pa.Schema | None 
 
     Rows pass a union as they come. A step that needs times stamps them with the time at which it processes them.
     """
-    return OrderedStream(_without_times(feed_of(source, name, schema), Stamps.LATENT, Punctuations.none()))
+    feed = feed_of(source, name, schema)
+    return OrderedStream(_without_times(feed, name, Stamps.LATENT, Punctuations.none()))
 
 
 def feed_of(source: Any, name: str | None = None, schema: pa.Schema | None = None) -> Feed:
@@ -85,18 +87,18 @@ def feed_of(source: Any, name: str | None = None, schema: pa.Schema | None = Non
         case PushSource():
             feed: Feed = source
         case str() | Path():
-            feed = from_path(Path(source))
+            feed = from_path(Path(source), name)
         case pa.Table():
             feed = from_table(source, name or "table")
         case pa.RecordBatch():
             feed = from_table(pa.Table.from_batches([source]), name or "table")
         case pa.RecordBatchReader():
             feed = from_reader(source, name or "reader")
-        case _ if type(source).__module__.startswith("pandas."):
+        case _ if type(source).__module__.startswith("pandas.") and hasattr(source, "columns"):
             feed = from_pandas(source, name or "frame")
         case _ if hasattr(source, "__arrow_c_stream__"):
             feed = from_reader(pa.RecordBatchReader.from_stream(source), name or "reader")
-        case _ if hasattr(source, "__iter__"):
+        case _ if hasattr(source, "__iter__") and not isinstance(source, bytes | bytearray | Mapping):
             feed = from_rows(source, name or "rows", schema)
         case _:
             hint = "pass an Arrow table or reader, a pandas frame, a path, an iterable of mappings, or a PushSource"
@@ -104,12 +106,12 @@ def feed_of(source: Any, name: str | None = None, schema: pa.Schema | None = Non
     return feed
 
 
-def _without_times(feed: Feed, stamps: Stamps, punctuations: Punctuations) -> SourceNode:
+def _without_times(feed: Feed, name: str | None, stamps: Stamps, punctuations: Punctuations) -> SourceNode:
     if ARRIVED_AT in feed.schema.names:
         raise SchemaMismatch.clash("arrivals", ARRIVED_AT, "rename the column, or use stream(time='arrived_at')")
     time = TimeColumn(ARRIVED_AT, pa.timestamp("us", "UTC"))
     schema = EventSchema(feed.schema, time, None, (ARRIVED_AT, *feed.schema.names))
-    return SourceNode(feed, schema, Properties(order=Order.TIES, stamps=stamps), punctuations)
+    return SourceNode(name or feed.name, feed, schema, Properties(order=Order.TIES, stamps=stamps), punctuations)
 
 
 def _require_promise(feed: Feed, schema: EventSchema, said: Punctuations) -> None:

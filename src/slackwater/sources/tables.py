@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from slackwater.errors import PlanError, message
 from slackwater.sources.readers import ReadFeed, ReadOnce
+from slackwater.sources.rows import batch_of_rows, schema_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -43,12 +44,12 @@ def from_rows(rows: Iterable[Mapping[str, Any]], name: str, schema: pa.Schema | 
     if schema is None and not first:
         hint = "pass schema=pa.schema(...): there is no row to learn the columns from"
         raise PlanError(message("this source has no rows and no schema", {"source": name}, hint))
-    known = pa.RecordBatch.from_pylist(first).schema if schema is None else schema
+    known = schema_of_rows(first, name) if schema is None else schema
     if again:
-        return ReadFeed(name, known, lambda: _chunks(iter(rows), known))
-    return ReadFeed(name, known, ReadOnce(_chunks(chain(first, iterator), known), name))
+        return ReadFeed(name, known, lambda: _chunks(iter(rows), known, name))
+    return ReadFeed(name, known, ReadOnce(_chunks(chain(first, iterator), known, name), name))
 
 
-def _chunks(rows: Iterator[Mapping[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _chunks(rows: Iterator[Mapping[str, Any]], schema: pa.Schema, name: str) -> Iterator[pa.RecordBatch]:
     while chunk := list(islice(rows, ROWS_PER_CHUNK)):
-        yield pa.RecordBatch.from_pylist(chunk, schema=schema)
+        yield batch_of_rows(chunk, schema, name)

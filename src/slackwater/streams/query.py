@@ -50,9 +50,18 @@ class Query:
         """Do all that can be done with what is there now; never blocks."""
         self._runner.work()
 
+    def step(self) -> bool:
+        """Take one batch from one source as far as it goes; say whether there may be more to do now."""
+        return self._runner.step()
+
+    def wait(self) -> None:
+        """Sleep until a source or the clock gives something to do."""
+        self._runner.wait()
+
     def work_or_wait(self) -> None:
         """Do what can be done, then sleep until there is more to do."""
-        self._runner.work_or_wait()
+        self.work()
+        self.wait()
 
     def run_to_end(self) -> Result:
         """Work until every source has ended."""

@@ -54,9 +54,11 @@ class Stream:
         ready: list[pa.RecordBatch] = []
         with self.open(ready.append, clock=clock) as query:
             while not query.finished:
-                query.work_or_wait()
+                more = query.step()
                 yield from ready
                 ready.clear()
+                if not more:
+                    query.wait()
 
     def for_each(self, callback: Callable[[pa.RecordBatch], Any], clock: Clock | None = None) -> Result:
         """Run, and call back with every batch of rows. The result's table is empty: the rows went to the callback."""

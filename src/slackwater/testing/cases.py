@@ -176,7 +176,7 @@ CASES: tuple[TortureCase, ...] = (
     TortureCase(
         "stamp",
         StampOperator,
-        StampOperator,
+        lambda state: StampOperator(POINTS.no_rows, state),
         _one(),
         lambda streams: [Insert(e.payload, TICK, TICK + 1) for e in _inserts(streams)],
     ),

@@ -56,7 +56,7 @@ class InProcessRunner:
         self._batch_rows = batch_rows
         self._buffer_limit = buffer_limit
         self._graph = build_graph(outputs, clock, self._wake.set, resume or {})
-        self._asked: set[SourceDriver] = set()
+        self._asked: set[SourceDriver | Step] = set()
         self._turn = 0
         self._queued = 0
         self.peak_queued = 0
@@ -69,23 +69,28 @@ class InProcessRunner:
         """Whether every output has ended."""
         return self._open_outputs == 0
 
-    def work_or_wait(self) -> None:
-        """Do what can be done now, then sleep until a source or the clock gives more to do."""
-        # Cleared before working, so that whatever comes meanwhile cuts the sleep short.
-        self._wake.clear()
-        self.work()
+    def wait(self) -> None:
+        """Sleep until a source or the clock gives something to do; returns at once if that came since the last step."""
         if not self.finished:
             seconds = next_wake(self._graph.sources, self._clock.now(), idle_waiting=self._somebody_waits())
             self._wake.wait(seconds)
+            self._asked.clear()
 
     def work(self) -> None:
         """Do all that can be done with what is there now; never blocks."""
         self._asked.clear()
-        while not self.finished:
-            punctuate_due(self._graph.sources, self._clock.now(), self._put)
-            self._run_all()
-            if not (self._read_one() or self._ask_for_progress()):
-                return
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """Take one batch from one source as far as it goes; say whether there may be more to do now."""
+        # Cleared before looking, so that whatever comes after cuts the next sleep short.
+        self._wake.clear()
+        if self.finished:
+            return False
+        punctuate_due(self._graph.sources, self._clock.now(), self._put)
+        self._run_all()
+        return self._read_one() or self._ask_for_progress()
 
     def snapshot(self) -> dict[str, Any]:
         """The state of every operator, by step; taken between calls of work()."""
@@ -146,6 +151,8 @@ class InProcessRunner:
             return forward.consumer
         if producer.waiting_arc() is not None:
             return producer
+        if demanded and self._demand_of_step(producer):
+            return arc.consumer
         return self._backtrack(producer, demanded=demanded)
 
     # ---- executing -------------------------------------------------------------------------------------------------
@@ -242,6 +249,17 @@ class InProcessRunner:
             return False
         self._put(source, source.batch_of(punctuation))
         return True
+
+    def _demand_of_step(self, step: Step) -> bool:
+        """Ask a step that knows the time by itself, such as a stamp, how far it has come."""
+        if not step.operator.ticks or step in self._asked:
+            return False
+        self._asked.add(step)
+        step.operator.on_tick(self._clock.now())
+        promised = step.operator.on_demand().batches
+        for batch in promised:
+            self._put(step, batch)
+        return bool(promised)
 
     def _ask_for_progress(self) -> bool:
         """Let every idle-waiting step look for what it waits for; say whether any found it."""

@@ -1,0 +1,137 @@
+"""All the steps that can follow a stream, ordered or not; the plan refuses those that need an order it lacks.
+
+Every method is the same three lines: read what was written, make a plan node, return a new stream.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slackwater.errors import PlanError, message
+from slackwater.plan.combining_steps import FollowedBy, Join, Union
+from slackwater.plan.probe import name_outputs
+from slackwater.plan.row_steps import AssignWindow, Select, Where, stamped
+from slackwater.policies.matching import Overlap, Within
+from slackwater.policies.windows import Hopping, Sliding, Tumbling
+from slackwater.progress.instants import as_duration
+from slackwater.streams.grouped import GroupedStream
+from slackwater.streams.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    import narwhals as nw
+
+    from slackwater.operators.expressions import Computation
+    from slackwater.plan.node import Node
+    from slackwater.policies.aggregates import Aggregate
+    from slackwater.policies.punctuations import Length
+    from slackwater.progress.instants import Duration
+    from slackwater.streams.disordered import DisorderedStream
+    from slackwater.streams.ordered import OrderedStream
+
+
+class EventStream(Stream):
+    """A stream of events and the steps that can follow it."""
+
+    # ---- row by row ------------------------------------------------------------------------------------------------
+
+    def where(self, predicate: Computation) -> Self:
+        """Keep the rows that satisfy a Narwhals expression, or a function from an Arrow batch to booleans.
+
+        >>> import narwhals as nw, slackwater as sw
+        >>> rows = sw.stream([{"at": 1, "x": 5}, {"at": 2, "x": 7}], time="at")
+        >>> rows.where(nw.col("x") > 5).run().table.to_pylist()
+        [{'at': 2, 'x': 7}]
+        """
+        return type(self)(Where(self.node, predicate))
+
+    def select(self, *columns: str | nw.Expr, **computed: str | Computation) -> Self:
+        """Choose columns by name and compute others; the time columns always stay.
+
+        Positional expressions keep the name that Narwhals gives them; functions from an Arrow batch to an array need
+        a name: `select("carrier", speed=nw.col("distance") / nw.col("air_time"))`.
+        """
+        return type(self)(Select(self.node, name_outputs(columns, computed, self.node.schema)))
+
+    def tumbling(self, size: Length, offset: Length | None = None) -> Self:
+        """Give each event the window [k*size, (k+1)*size) that it falls into; `offset` shifts all windows."""
+        window = Tumbling(self._length(size), self._offset(offset))
+        return type(self)(AssignWindow(stamped(self.node), window))
+
+    def hopping(self, size: Length, hop: Length, offset: Length | None = None) -> DisorderedStream:
+        """Give each event, once for each, the windows [k*hop, k*hop + size) that it falls into.
+
+        The rows are not ordered by their windows any more. After an ordered stream, punctuations say which windows
+        are complete, so that aggregate() may follow.
+        """
+        from slackwater.streams.disordered import DisorderedStream
+
+        window = Hopping(self._length(size), self._length(hop), self._offset(offset))
+        return DisorderedStream(AssignWindow(stamped(self.node), window))
+
+    def sliding(self, size: Length) -> Self:
+        """Let each event last for `size` from its time on."""
+        return type(self)(AssignWindow(stamped(self.node), Sliding(self._length(size))))
+
+    # ---- in order of time ------------------------------------------------------------------------------------------
+
+    def group_by(self, *keys: str) -> GroupedStream:
+        """Aggregate per value of these columns: `group_by("carrier").aggregate(n=sw.count())`."""
+        return GroupedStream(self.node, keys)
+
+    def aggregate(self, **aggregates: Aggregate) -> OrderedStream:
+        """Sum up the events of each window, or of each span in which the set of living events does not change."""
+        return GroupedStream(self.node, ()).aggregate(**aggregates)
+
+    def union(self, *others: EventStream) -> OrderedStream:
+        """Put streams of the same columns together, in order of time. See `slackwater.union`."""
+        from slackwater.streams.ordered import OrderedStream
+
+        return OrderedStream(Union((self.node, *(other.node for other in others))))
+
+    def join(self, other: EventStream, *, on: str | Sequence[str] = (), within: Length | None = None) -> OrderedStream:
+        """Pair events that agree on the `on` columns and meet in time.
+
+        With `within`, two events meet when their times differ by at most that, and the pair happens at the later of
+        the two. Without, they meet when their lifetimes overlap, and the pair lasts as long as both do.
+
+        >>> import slackwater as sw
+        >>> a = sw.stream([{"at": 1, "k": "x"}], time="at").assume_ordered()
+        >>> b = sw.stream([{"at": 3, "k": "x", "v": 7}], time="at").assume_ordered()
+        >>> a.join(b, on="k", within=2).run().table.to_pylist()
+        [{'matched_at': 3, 'at': 1, 'k': 'x', 'at_right': 3, 'v': 7}]
+        """
+        from slackwater.streams.ordered import OrderedStream
+
+        left, right = _both_stamped(self.node, other.node)
+        meeting = Overlap() if within is None else Within.of(self._length(within))
+        return OrderedStream(Join(left, right, _columns(on), meeting))
+
+    def followed_by(self, then: EventStream, *, within: Length, on: str | Sequence[str] = ()) -> OrderedStream:
+        """Pair each event with the first strictly later one of `then` that agrees on `on` and comes within the time.
+
+        The pair happens when the second event does. Several simultaneous first ones make several pairs.
+        """
+        from slackwater.streams.ordered import OrderedStream
+
+        first, second = _both_stamped(self.node, then.node)
+        return OrderedStream(FollowedBy(first, second, _columns(on), self._length(within)))
+
+    def _length(self, length: Length) -> Duration:
+        return as_duration(length, calendar=self.node.schema.calendar)
+
+    def _offset(self, offset: Length | None) -> Duration:
+        return 0 if offset is None else self._length(offset)
+
+
+def _columns(on: str | Sequence[str]) -> tuple[str, ...]:
+    return (on,) if isinstance(on, str) else tuple(on)
+
+
+def _both_stamped(left: Node, right: Node) -> tuple[Node, Node]:
+    if left.properties.latent != right.properties.latent:
+        facts = {"left": left.line, "right": right.line}
+        raise PlanError(message("one stream has times and the other has none yet", facts, "stamp both or neither"))
+    return stamped(left), stamped(right)

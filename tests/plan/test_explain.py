@@ -1,0 +1,124 @@
+"""explain() as text that a human can review: one snapshot file per plan, under snapshots/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import narwhals as nw
+import pyarrow as pa
+import pytest
+
+import slackwater as sw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from slackwater.streams.stream import Stream
+
+_SNAPSHOTS = Path(__file__).parent / "snapshots"
+_CLICKS = {"user": pa.string(), "amount": pa.int64()}
+
+
+def _arrivals(name: str) -> sw.OrderedStream:
+    return sw.arrivals(sw.PushSource(_CLICKS, name=name))
+
+
+def _trades() -> sw.OrderedStream:
+    table = pa.table(
+        {
+            "at": pa.array([], pa.timestamp("us", "UTC")),
+            "symbol": pa.array([], pa.string()),
+            "price": pa.array([], pa.float64()),
+        }
+    )
+    return sw.stream(table, time="at", name="trades").assume_ordered()
+
+
+def _union_of_filtered_arrivals() -> Stream:
+    return sw.union(_arrivals("web").where(nw.col("amount") > 0), _arrivals("app").where(nw.col("amount") > 0))
+
+
+def _tumbling_aggregate() -> Stream:
+    return _trades().tumbling("1h", offset="15m").group_by("symbol").aggregate(n=sw.count(), mean=sw.mean("price"))
+
+
+def _sliding_aggregate() -> Stream:
+    return _trades().sliding("5m").group_by("symbol").aggregate(top=sw.top_k("price", 3))
+
+
+def _hopping_aggregate() -> Stream:
+    return _trades().hopping("10m", "5m").aggregate(n=sw.count())
+
+
+def _join() -> Stream:
+    return _trades().join(_trades().select("symbol", quote="price"), on="symbol", within="2s")
+
+
+def _join_of_lifetimes() -> Stream:
+    schema = pa.schema({"from": pa.int64(), "to": pa.int64(), "site": pa.string()})
+    outages, orders = (
+        sw.stream([], time="from", until="to", schema=schema, name=name).assume_ordered()
+        for name in ("outages", "orders")
+    )
+    return outages.join(orders, on="site")
+
+
+def _followed_by() -> Stream:
+    return _trades().followed_by(_trades(), on="symbol", within="1m")
+
+
+def _diamond() -> Stream:
+    both = sw.union(_arrivals("web"), _arrivals("app"))
+    return sw.union(both.where(nw.col("amount") > 100), both.where(nw.col("amount") < 0))
+
+
+def _latent() -> Stream:
+    latent = [sw.unstamped(sw.PushSource(_CLICKS, name=name)) for name in ("web", "app")]
+    return sw.union(*latent).tumbling("1s").aggregate(n=sw.count())
+
+
+def _live_with_skew() -> Stream:
+    source = sw.PushSource({"at": pa.timestamp("us", "UTC"), "v": pa.int64()}, name="sensor")
+    said = sw.Punctuations.periodic("10s", skew="2s")
+    return sw.stream(source, time="at", punctuations=said).where(nw.col("v") > 0).select(double=nw.col("v") * 2)
+
+
+_PLANS: dict[str, Callable[[], Stream]] = {
+    "union_of_filtered_arrivals": _union_of_filtered_arrivals,
+    "tumbling_aggregate": _tumbling_aggregate,
+    "sliding_aggregate": _sliding_aggregate,
+    "hopping_aggregate": _hopping_aggregate,
+    "join": _join,
+    "join_of_lifetimes": _join_of_lifetimes,
+    "followed_by": _followed_by,
+    "diamond": _diamond,
+    "latent": _latent,
+    "live_with_skew": _live_with_skew,
+}
+
+
+@pytest.mark.parametrize("name", _PLANS)
+def test_a_plan_is_explained_as_in_its_snapshot(name: str) -> None:
+    """What each step does, what is known of its output, and why."""
+    assert _PLANS[name]().explain() + "\n" == (_SNAPSHOTS / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def test_every_snapshot_belongs_to_a_plan() -> None:
+    """Files that nobody compares with are misleading."""
+    assert {file.stem for file in _SNAPSHOTS.glob("*.txt")} == set(_PLANS)
+
+
+def test_a_step_that_is_used_twice_is_shown_once() -> None:
+    """The second time it only says so."""
+    text = _diamond().explain()
+    assert text.count("shown above; runs once") == 1
+    assert text.count("source#1 web") == 1
+
+
+@pytest.mark.parametrize("name", _PLANS)
+def test_every_line_has_a_reason(name: str) -> None:
+    """No step goes without saying why it is there."""
+    for line in _PLANS[name]().explain().splitlines():
+        assert len([part for part in line.split("  ") if part.strip()]) >= 2, line
+        assert line == line.rstrip()

@@ -1,0 +1,129 @@
+"""Dependencies point one way: every import of every module, read from its source, is checked against one table."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import slackwater
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ROOT = Path(slackwater.__file__).parent
+_FILES = sorted(_ROOT.rglob("*.py"))
+
+_MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "progress": {"errors"},
+    "events": {"errors", "progress"},
+    "policies": {"errors", "progress"},
+    "kernels": {"errors", "progress"},
+    "temporal": {"errors", "progress", "events", "policies", "kernels"},
+    "operators": {"errors", "progress", "events", "policies", "kernels"},
+    "plan": {"errors", "progress", "events", "policies", "kernels", "temporal", "operators"},
+    "runners": {"errors", "progress", "events", "policies", "kernels", "temporal", "operators", "plan"},
+    "streams": {"errors", "progress", "events", "policies", "kernels", "temporal", "operators", "plan", "runners"},
+    "sources": {
+        *("errors", "progress", "events", "policies", "kernels", "temporal", "operators", "plan", "runners"),
+        "streams",
+    },
+}
+"""What each layer may import besides itself; the testing kit and the package itself may import all."""
+
+_ANYTHING = {"testing", "__init__", "__main__"}
+
+
+def _layer(file: Path) -> str:
+    return file.relative_to(_ROOT).with_suffix("").parts[0]
+
+
+def _imports(file: Path) -> Iterator[str]:
+    """The dotted names that a file imports, those for type checkers and those inside functions included."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports are absolute"
+            assert node.module is not None
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def _imports_of(file: Path, package: str) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for name in _imports(file))
+
+
+@pytest.mark.parametrize("file", _FILES, ids=lambda file: str(file.relative_to(_ROOT)))
+def test_a_module_imports_only_from_layers_below_it(file: Path) -> None:
+    """errors, progress, events and policies and kernels, temporal and operators, plan, runners, streams, sources."""
+    layer = _layer(file)
+    if layer in _ANYTHING:
+        return
+    imported = {name.split(".")[1] for name in _imports(file) if name.startswith("slackwater.")}
+    assert imported <= {layer, *_MAY_IMPORT[layer]}
+
+
+def test_every_layer_has_its_line_in_the_table() -> None:
+    """A new folder must say where it stands."""
+    assert {_layer(file) for file in _FILES} - _ANYTHING == set(_MAY_IMPORT)
+
+
+@pytest.mark.parametrize(
+    ("package", "allowed"),
+    [
+        ("numba", ("kernels",)),
+        ("hypothesis", ("testing",)),
+        ("pytest", ()),
+        ("pyspark", ("runners/spark",)),
+        ("time", ("progress/clock.py",)),
+        ("random", ("testing",)),
+        ("slackwater.testing", ("testing",)),
+        ("asyncio", ()),
+        ("logging", ()),
+        ("pickle", ()),
+    ],
+)
+def test_some_packages_have_one_place(package: str, allowed: tuple[str, ...]) -> None:
+    """How they are used is decided there and nowhere else."""
+    users = [str(file.relative_to(_ROOT)) for file in _FILES if _imports_of(file, package)]
+    assert [user for user in users if not user.startswith(allowed or ("nowhere",))] == []
+
+
+def test_only_sources_import_streams() -> None:
+    """The fluent API is the top, except for the functions that make streams."""
+    users = {_layer(file) for file in _FILES if _imports_of(file, "slackwater.streams")}
+    assert users - _ANYTHING <= {"streams", "sources"}
+
+
+_CLOCK_CALLS = {
+    "now",
+    "utcnow",
+    "today",
+    "time",
+    "time_ns",
+    "monotonic",
+    "monotonic_ns",
+    "perf_counter",
+    "perf_counter_ns",
+}
+
+
+@pytest.mark.parametrize("file", _FILES, ids=lambda file: str(file.relative_to(_ROOT)))
+def test_only_clocks_read_the_time(file: Path) -> None:
+    """Elsewhere datetime is a type, never a clock."""
+    if file == _ROOT / "progress" / "clock.py":
+        return
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            assert not (node.value.id in {"datetime", "date", "time"} and node.attr in _CLOCK_CALLS), ast.unparse(node)
+
+
+@pytest.mark.parametrize("file", _FILES, ids=lambda file: str(file.relative_to(_ROOT)))
+def test_every_module_begins_with_a_sentence(file: Path) -> None:
+    """A stranger learns from its first line what a file is for."""
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    assert docstring
+    assert len(docstring.splitlines()[0]) > 20

@@ -1,0 +1,71 @@
+"""What users write, as a type checker sees it; mypy reads this file, nothing runs it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, assert_type
+
+import narwhals as nw
+import pyarrow as pa
+
+import slackwater as sw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def ordered_counts(path: str) -> sw.OrderedStream:
+    """A file, windows, groups."""
+    flights = sw.stream(path, time="departed", until="landed")
+    assert_type(flights, sw.DisorderedStream)
+    long_ones = flights.where(nw.col("distance") > 500).select("carrier", speed=nw.col("distance") / nw.col("minutes"))
+    assert_type(long_ones, sw.DisorderedStream)
+    ordered = long_ones.assume_ordered()
+    assert_type(ordered, sw.OrderedStream)
+    assert_type(ordered.where(nw.col("speed") > 1.0), sw.OrderedStream)
+    hourly = ordered.tumbling("1h", offset=timedelta(minutes=15)).group_by("carrier")
+    return hourly.aggregate(n=sw.count(), speed=sw.mean("speed"), best=sw.top_k("speed", 3))
+
+
+def two_sources() -> sw.Result:
+    """Live sources, a union, a clock that is moved by hand."""
+    web = sw.PushSource({"user": pa.string()}, name="web", capacity=1_000)
+    app = sw.PushSource(pa.schema({"user": pa.string()}))
+    both = sw.union(sw.arrivals(web), sw.arrivals(app, punctuations=sw.Punctuations.on_demand()))
+    web.push({"user": "ann"})
+    app.push([{"user": "bob"}], timeout=1.0)
+    clock = sw.ManualClock(100)
+    clock.advance(5)
+    now: int = clock.now()
+    assert now < sw.FOREVER
+    result = both.join(sw.arrivals([{"user": "ann"}]), on="user", within="5s").run(clock=clock)
+    assert_type(result, sw.Result)
+    return result
+
+
+def driven_by_hand(stream: sw.OrderedStream) -> dict[str, Any]:
+    """A query that is worked, looked at, and closed."""
+    seen: list[pa.RecordBatch] = []
+    with stream.open(seen.append, clock=sw.SystemClock(), batch_rows=1_000) as query:
+        assert_type(query, sw.Query)
+        query.work()
+        held: int = query.counters()["source#1"].buffered
+        assert held == 0
+        return query.snapshot()
+
+
+def read_along(stream: sw.DisorderedStream) -> Iterator[int]:
+    """Batches as they come, and a function over Arrow rows as a predicate."""
+
+    def positive(rows: pa.RecordBatch) -> pa.Array:
+        return pa.array([value > 0 for value in rows.column("v").to_pylist()])
+
+    for rows in stream.where(positive).batches():
+        yield rows.num_rows
+
+
+def together(one: sw.OrderedStream, other: sw.DisorderedStream) -> int:
+    """Several streams in one run."""
+    results = sw.run_together(one, other)
+    assert_type(results, list[sw.Result])
+    return sum(result.table.num_rows for result in results)
