@@ -1,7 +1,8 @@
 """Joins two live streams in order, one of them four hundred times as fast, with and without on-demand punctuations.
 
 Orders come 200 times a second, exchange rates once in two seconds. Each order is priced with every rate of its currency
-from the ten seconds before, in order of time. It cannot be priced before it is sure that no older rate is to come: a rate source that is silent makes the join wait, unless it can be asked how far it has come.
+from the ten seconds before, in order of time. It cannot be priced before it is sure that no older rate is still to
+come: a rate source that is silent makes the join wait, unless it can be asked how far it has come.
 """
 
 from __future__ import annotations

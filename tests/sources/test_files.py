@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 import slackwater as sw
-from slackwater.errors import PlanError, SchemaMismatch, SlackwaterError
+from slackwater.errors import PlanError, SlackwaterError, SourceFailed
 from slackwater.sources import files
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def test_a_file_of_other_columns_in_a_folder_is_refused_by_name(tmp_path: Path, 
     """The file, its columns and those of the first are shown."""
     _write(tmp_path / f"a.{ending}")
     _write(tmp_path / f"b.{ending}", pa.table({"at": [4], "y": [5]}))
-    with pytest.raises(SchemaMismatch, match=rf"(?s)other columns.*b\.{ending}.*y.*x"):
+    with pytest.raises(SourceFailed, match=rf"(?s)do not fit.*b\.{ending}.*x.*y"):
         _rows(tmp_path)
 
 

@@ -23,13 +23,13 @@ _TABLE = pa.table({"at": [3, 1, 2], "x": ["a", "b", None]})
 def _read(feed: ReadFeed, max_rows: int = 2) -> list[dict[str, Any]]:
     reader = feed.open(sw.ManualClock(7), lambda: None)
     rows: list[dict[str, Any]] = []
-    while not reader.ended:
-        polled = reader.poll(max_rows)
-        assert polled is not None
+    while (polled := reader.poll(max_rows)) is not None:
+        assert not reader.ended
         batch, arrived = polled
         assert 0 < batch.num_rows <= max_rows
         assert arrived == 7
         rows += batch.to_pylist()
+    assert reader.ended
     assert reader.poll(max_rows) is None
     return rows
 

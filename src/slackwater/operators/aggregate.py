@@ -103,6 +103,10 @@ class AggregateOperator(Operator[AggregateState]):
             batches.append(punctuation_like(self._no_rows, complete_before))
         return Emission(tuple(batches))
 
+    def idle_waiting_on(self) -> Port | None:
+        """The input, while groups are open: a promise may close them though no event comes."""
+        return 0 if len(self._open) else None
+
     def buffered(self) -> int:
         """How many groups are open, counted once in each partial that has them."""
         return len(self._open)

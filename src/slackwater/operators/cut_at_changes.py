@@ -109,6 +109,10 @@ class CutAtChangesOperator(Operator[CutAtChangesState]):
         columns = [comparable(self._alive.payload.column(key)) for key in self._keys]
         return group_numbers(columns, len(self._alive))
 
+    def idle_waiting_on(self) -> Port | None:
+        """The input, while events live: a promise may settle pieces though no event comes."""
+        return 0 if len(self._alive) else None
+
     def buffered(self) -> int:
         """How many events are alive."""
         return len(self._alive)

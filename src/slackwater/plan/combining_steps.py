@@ -87,9 +87,16 @@ class Union(StepNode):
 def _require_same_columns(first: EventSchema, other: EventSchema) -> None:
     if first.shown == other.shown and first.time == other.time and first.until == other.until:
         return
-    facts = {"first": ", ".join(map(str, first.shown)), "other": ", ".join(map(str, other.shown))}
+    facts = {side: ", ".join(_only_in(a, b)) for side, a, b in (("first", first, other), ("other", other, first))}
     hint = "select() the same columns, of the same types and in the same order, on both"
     raise SchemaMismatch(message("union takes streams of the same columns and time columns", facts, hint))
+
+
+def _only_in(one: EventSchema, other: EventSchema) -> list[str]:
+    """The columns, with their types, that differ; all of them when only their order or their role does."""
+    theirs = {str(field) for field in other.shown}
+    different = [str(field) for field in one.shown if str(field) not in theirs]
+    return different or [*map(str, one.shown), f"time={one.time.name}"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ for a few rows together and one by one, through the public face of the computati
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
     from slackwater.operators.expressions import Computation
 
-_NUMBERS = (2, 3, 3, None, 5, 2)
-"""Made-up values: equal neighbours, a null between numbers and a repeat at a distance show what looks at other rows."""
+_NUMBERS = (-1_000_000, 3, 3, None, 1_000_000, 2)
+"""Made-up values: equal neighbours, a null and far extremes show what looks at other rows."""
+
+_SMALL_NUMBERS = (2, 3, 3, None, 5, 1)
+"""The same for types that hold no more."""
+
+_NOTHING_BUT_COLUMNS = re.compile(r"(col|all|nth)\([^()]*\)")
+"""How Narwhals prints an expression that only names columns."""
 
 _TRUTHS = (True, False, False, None, True, True)
 """The same for booleans."""
@@ -80,18 +87,12 @@ class OutputOf:
 
 
 def _outputs_of(expression: nw.Expr, schema: EventSchema) -> dict[str, str | Computation]:
-    rows = _made_up(schema.shown, nulls=False)
-    try:
-        made = nw.from_native(pa.Table.from_batches([rows]), eager_only=True).select(expression).to_native()
-    except Exception:  # noqa: BLE001 - the made-up values may not suit; an empty frame tells the names at least
-        made = _select_nothing(expression, schema)
-    outputs: dict[str, str | Computation] = {}
-    for name in made.column_names:
-        unchanged = (
-            name in schema.columns and made.num_rows and made.column(name).combine_chunks().equals(rows.column(name))
-        )
-        outputs[name] = name if unchanged else OutputOf(expression, name) if made.num_columns > 1 else expression
-    return outputs
+    names = _select_nothing(expression, schema).column_names
+    if _NOTHING_BUT_COLUMNS.fullmatch(str(expression)):
+        return {name: name for name in names}
+    if len(names) == 1:
+        return {names[0]: expression}
+    return {name: OutputOf(expression, name) for name in names}
 
 
 def _select_nothing(expression: nw.Expr, schema: EventSchema) -> pa.Table:
@@ -104,9 +105,7 @@ def _select_nothing(expression: nw.Expr, schema: EventSchema) -> pa.Table:
 def _refuse_repeated(outputs: Mapping[str, Any], more: Mapping[str, Any]) -> None:
     for name in more:
         if name in outputs:
-            raise SchemaMismatch.clash(
-                "select", name, "name each column once; use .alias() or a keyword for another name"
-            )
+            raise SchemaMismatch.clash("select", name, "name each column once; .alias() gives another name")
 
 
 def _types(outputs: Outputs, schema: EventSchema, step: str) -> pa.Schema:
@@ -148,12 +147,13 @@ def _made_up(shown: pa.Schema, *, nulls: bool) -> pa.RecordBatch:
 
 
 def _values(kind: pa.DataType, place: int, *, nulls: bool) -> pa.Array:
-    pattern: tuple[Any, ...] = _TRUTHS if pa.types.is_boolean(kind) else _NUMBERS
-    turned = [pattern[(i + place) % len(pattern)] for i in range(len(pattern))]
-    values = pa.array(turned if nulls else [value for value in turned if value is not None])
-    for made in (values, values.cast(pa.string())):
-        try:
-            return made.cast(kind)
-        except pa.ArrowException:
-            continue
+    patterns: tuple[Sequence[Any], ...] = (_TRUTHS,) if pa.types.is_boolean(kind) else (_NUMBERS, _SMALL_NUMBERS)
+    for pattern in patterns:
+        turned = [*pattern[place % len(pattern) :], *pattern[: place % len(pattern)]]
+        values = pa.array(turned if nulls else [value for value in turned if value is not None])
+        for via in (values.type, pa.int32(), pa.string()):
+            try:
+                return values.cast(via).cast(kind)
+            except pa.ArrowException:
+                continue
     return pa.nulls(len(values), kind)

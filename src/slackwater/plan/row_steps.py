@@ -94,7 +94,8 @@ class Select(RowStep):
         times = [column.name for column in source.time_columns()]
         for name, what in self.outputs.items():
             if name in times and not (isinstance(what, str) and what == name):
-                raise SchemaMismatch.clash("select", name, "the time column cannot be replaced; use another name")
+                hint = "use another name for the computed column"
+                raise SchemaMismatch(message("select cannot replace a time column", {"name": name}, hint))
         made = probe_computations(self._payload_outputs(), source, "select")
         in_front = [name for name in times if name not in self.outputs]
         return source.with_payload(made, (*in_front, *self.outputs))
@@ -227,6 +228,28 @@ def _shown_output(name: str, what: str | Computation) -> str:
     if isinstance(what, str):
         return name if what == name else f"{name}={what}"
     return f"{name}={describe(what)}"
+
+
+@dataclass(frozen=True)
+class _WideDictionary:
+    """Numbers the words of a dictionary column by int32, so that the words of several streams fit together."""
+
+    name: str
+    __name__ = "int32 dictionary"
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.Array:
+        column = rows.column(self.name)
+        return column.cast(pa.dictionary(pa.int32(), column.type.value_type, column.type.ordered))
+
+
+def with_wide_dictionaries(node: Node) -> Node:
+    """Widen the dictionary columns whose numbers are too small to take in another stream's words."""
+    outputs: dict[str, str | Computation] = {}
+    for field in node.schema.shown:
+        narrow = pa.types.is_dictionary(field.type) and field.type.index_type.bit_width < pa.int32().bit_width
+        outputs[field.name] = _WideDictionary(field.name) if narrow else field.name
+    unchanged = all(isinstance(what, str) for what in outputs.values())
+    return node if unchanged else Select(node, outputs)
 
 
 def stamped(node: Node) -> Node:

@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from slackwater.errors import PlanError, SchemaMismatch, SourceFailed, message
+from slackwater.errors import PlanError, SourceFailed, message
 from slackwater.sources.readers import ReadFeed
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def from_path(path: Path, name: str | None = None) -> ReadFeed:
         for file in files:
             with _naming(file):
                 if read_schema(file) != schema:
-                    facts = {"file": file, "columns": read_schema(file), "expected": schema}
-                    raise SchemaMismatch(message("a file has other columns than the first", facts))
+                    came = ", ".join(map(str, read_schema(file)))
+                    raise SourceFailed.other_columns(file, ", ".join(map(str, schema)), came)
                 yield from read(file, schema)
 
     return ReadFeed(name or path.name, schema, batches)

@@ -72,11 +72,12 @@ class PushSource:
         """Add rows; they arrive now. Blocks while the source is full, at most `timeout` seconds."""
         batches = [self._checked(batch) for batch in self._as_batches(rows) if batch.num_rows]
         with self._lock:
-            for batch in batches:
+            for taken, batch in enumerate(batches):
                 if self._rows >= self._capacity:
                     self._wake()  # the query must know of the rows that fill the source before its feeder waits
                 if not self._has_room.wait_for(lambda: self._rows < self._capacity or self._closed, timeout):
-                    facts = {"source": self.name, "rows waiting": self._rows}
+                    done = sum(earlier.num_rows for earlier in batches[:taken])
+                    facts = {"source": self.name, "rows waiting": self._rows, "rows of this push taken": done}
                     hint = "the query is slower than its feeder, or nobody runs it"
                     raise TimeoutError(message("push waited too long for room", facts, hint))
                 if self._closed:

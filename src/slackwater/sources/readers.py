@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -36,33 +35,24 @@ class ReadFeed:
 class BatchReader:
     """Hands out batches no larger than asked for, cutting without copying."""
 
-    __slots__ = ("_batches", "_clock", "_ready", "ended")
+    __slots__ = ("_batches", "_clock", "_left", "ended")
 
     def __init__(self, batches: Iterator[pa.RecordBatch], clock: Clock) -> None:
         self._batches = batches
         self._clock = clock
-        self._ready: deque[pa.RecordBatch] = deque()
+        self._left: pa.RecordBatch | None = None
         self.ended = False
-        self._look_ahead()
 
-    def _look_ahead(self) -> None:
-        while not self._ready and not self.ended:
+    def poll(self, max_rows: int) -> tuple[pa.RecordBatch, Instant] | None:
+        """Return the next rows, at most max_rows of them. The end is known when there are none."""
+        batch = self._left
+        while batch is None or not batch.num_rows:
             batch = next(self._batches, None)
             if batch is None:
                 self.ended = True
-            elif batch.num_rows:
-                self._ready.append(batch)
-
-    def poll(self, max_rows: int) -> tuple[pa.RecordBatch, Instant] | None:
-        """Return the next rows, at most max_rows of them."""
-        if not self._ready:
-            return None
-        batch = self._ready.popleft()
-        if batch.num_rows > max_rows:
-            self._ready.appendleft(batch.slice(max_rows))
-            batch = batch.slice(0, max_rows)
-        self._look_ahead()
-        return batch, self._clock.now()
+                return None
+        self._left = batch.slice(max_rows) if batch.num_rows > max_rows else None
+        return batch.slice(0, max_rows), self._clock.now()
 
     def quiet_until(self) -> Instant | None:
         """A reading that has not ended always has rows waiting."""
@@ -70,7 +60,7 @@ class BatchReader:
 
     def close(self) -> None:
         """Drop the reading; files close with it."""
-        self._ready.clear()
+        self._left = None
         self._batches = iter(())
         self.ended = True
 

@@ -83,6 +83,14 @@ def unstamped(source: Any, *, name: str | None = None, schema: pa.Schema | None 
 
 def feed_of(source: Any, name: str | None = None, schema: pa.Schema | None = None) -> Feed:
     """Find out what a source is, and read it accordingly."""
+    feed = _feed_of(source, name, schema)
+    if schema is not None and feed.schema != schema:
+        hint = "leave schema= out: it is for iterables of mappings"
+        raise PlanError(message("this source knows its own columns", {"source": feed.name}, hint))
+    return feed
+
+
+def _feed_of(source: Any, name: str | None, schema: pa.Schema | None) -> Feed:
     match source:
         case PushSource():
             feed: Feed = source

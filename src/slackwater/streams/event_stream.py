@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.plan.combining_steps import FollowedBy, Join, Union
 from slackwater.plan.probe import name_outputs
-from slackwater.plan.row_steps import AssignWindow, Select, Where, stamped
+from slackwater.plan.row_steps import AssignWindow, Select, Where, stamped, with_wide_dictionaries
 from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling
 from slackwater.progress.instants import as_duration
@@ -40,6 +40,9 @@ class EventStream(Stream):
     def where(self, predicate: Computation) -> Self:
         """Keep the rows that satisfy a Narwhals expression, or a function from an Arrow batch to booleans.
 
+        It must answer for each row by itself. When the step is written it is tried on a few made-up rows, to learn
+        that it does; a function should have no side effects.
+
         >>> import narwhals as nw, slackwater as sw
         >>> rows = sw.stream([{"at": 1, "x": 5}, {"at": 2, "x": 7}], time="at")
         >>> rows.where(nw.col("x") > 5).run().table.to_pylist()
@@ -51,7 +54,8 @@ class EventStream(Stream):
         """Choose columns by name and compute others; the time columns always stay.
 
         Positional expressions keep the name that Narwhals gives them; functions from an Arrow batch to an array need
-        a name: `select("carrier", speed=nw.col("distance") / nw.col("air_time"))`.
+        a name: `select("carrier", speed=nw.col("distance") / nw.col("air_time"))`. As with where(), computations
+        treat each row by itself and are tried on made-up rows first.
         """
         return type(self)(Select(self.node, name_outputs(columns, computed, self.node.schema)))
 
@@ -89,7 +93,8 @@ class EventStream(Stream):
         """Put streams of the same columns together, in order of time. See `slackwater.union`."""
         from slackwater.streams.ordered import OrderedStream
 
-        return OrderedStream(Union((self.node, *(other.node for other in others))))
+        nodes = [with_wide_dictionaries(stream.node) for stream in (self, *others)]
+        return OrderedStream(Union(tuple(nodes)))
 
     def join(self, other: EventStream, *, on: str | Sequence[str] = (), within: Length | None = None) -> OrderedStream:
         """Pair events that agree on the `on` columns and meet in time.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from slackwater.errors import RunError
+from slackwater.errors import PlanError, RunError, message
 from slackwater.progress.clock import Clock, SystemClock
 from slackwater.runners.in_process.runner import InProcessRunner
 from slackwater.runners.runner import Result
@@ -96,6 +96,8 @@ def run_together(*streams: Stream, clock: Clock | None = None) -> list[Result]:
 
     An error that stops the run carries what was emitted before it, as `error.emitted`: one result per stream.
     """
+    if not streams:
+        raise PlanError(message("there is nothing to run", {}, "pass at least one stream"))
     collected: list[list[pa.RecordBatch]] = [[] for _ in streams]
     query = Query([(stream, rows.append) for stream, rows in zip(streams, collected, strict=True)], clock)
 

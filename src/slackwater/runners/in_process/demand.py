@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slackwater.errors import BrokenPunctuation
+from slackwater.errors import BrokenPunctuation, SlackwaterError, SourceFailed
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.plan.properties import Stamps
 from slackwater.policies.punctuations import When
@@ -22,6 +22,8 @@ from slackwater.progress.punctuation import Origin, Punctuation
 from slackwater.runners.runner import Counters
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from slackwater.plan.feed import Reader
     from slackwater.plan.node import SourceNode
     from slackwater.runners.in_process.ports import Arc, Sink
@@ -32,11 +34,12 @@ class SourceDriver:
 
     __slots__ = (
         "_lead", "_no_rows", "_promised", "_reader", "_schema", "_stamps",
-        "counters", "end_sent", "name", "next_beat", "outputs", "policy", "sinks",
+        "counters", "end_sent", "live", "name", "next_beat", "outputs", "policy", "sinks",
     )  # fmt: skip
 
     def __init__(self, name: str, node: SourceNode, reader: Reader, now: Instant) -> None:
         self.name = name
+        self.live = node.feed.live
         self.outputs: list[Arc] = []
         self.sinks: list[Sink] = []
         self.counters = Counters()
@@ -57,7 +60,7 @@ class SourceDriver:
 
     def read(self, max_rows: int) -> EventBatch | None:
         """Take the next rows, stamped; None when there are none now."""
-        polled = self._reader.poll(max_rows)
+        polled = self._poll(max_rows)
         if polled is None:
             return None
         rows, arrived = polled
@@ -68,6 +71,14 @@ class SourceDriver:
             self._keep_promise(batch, arrived)
         self.counters.rows_in += batch.rows
         return batch
+
+    def _poll(self, max_rows: int) -> tuple[pa.RecordBatch, Instant] | None:
+        try:
+            return self._reader.poll(max_rows)
+        except SlackwaterError:
+            raise
+        except Exception as cause:
+            raise SourceFailed.unreadable(self.name, cause) from cause
 
     def _keep_promise(self, batch: EventBatch, arrived: Instant) -> None:
         if not batch.rows:
@@ -98,6 +109,11 @@ class SourceDriver:
     def batch_of(self, punctuation: Punctuation) -> EventBatch:
         """Make a batch of a punctuation."""
         return punctuation_like(self._no_rows, punctuation.complete_before)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no row waits to be read."""
+        return self._reader.quiet_until() is not None
 
     @property
     def exhausted(self) -> bool:

@@ -14,6 +14,7 @@ Invariant: between two calls of work() every queue is empty; what is held is hel
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import StepFailed
@@ -57,6 +58,7 @@ class InProcessRunner:
         self._buffer_limit = buffer_limit
         self._graph = build_graph(outputs, clock, self._wake.set, resume or {})
         self._asked: set[SourceDriver | Step] = set()
+        self._asked_in_vain = 0
         self._turn = 0
         self._queued = 0
         self.peak_queued = 0
@@ -72,8 +74,10 @@ class InProcessRunner:
     def wait(self) -> None:
         """Sleep until a source or the clock gives something to do; returns at once if that came since the last step."""
         if not self.finished:
-            seconds = next_wake(self._graph.sources, self._clock.now(), idle_waiting=self._somebody_waits())
-            self._wake.wait(seconds)
+            waits = any(step.holds and step.operator.idle_waiting_on() is not None for step in self._graph.steps)
+            seconds = next_wake(self._graph.sources, self._clock.now(), self._asked_in_vain if waits else None)
+            woken = self._wake.wait(seconds)
+            self._asked_in_vain = 0 if woken else self._asked_in_vain + 1
             self._asked.clear()
 
     def work(self) -> None:
@@ -104,13 +108,15 @@ class InProcessRunner:
                 step.counters.idle_waiting += now - step.idle_since
                 step.idle_since = now
         everyone: Iterable[SourceDriver | Step] = (*self._graph.sources, *self._graph.steps)
-        return {one.name: one.counters for one in everyone}
+        return {one.name: replace(one.counters) for one in everyone}
 
     def close(self) -> None:
-        """End every source and flush what is held."""
+        """End the live sources, read the others to their end, and flush what is held."""
+        for source in self._graph.sources:
+            if source.live:
+                source.close()
         self.work()
         self.abandon()
-        self.work()
 
     def abandon(self) -> None:
         """Close every reading without running anything more."""
@@ -265,7 +271,7 @@ class InProcessRunner:
         """Let every idle-waiting step look for what it waits for; say whether any found it."""
         found = False
         for step in self._graph.steps:
-            if len(step.inputs) > 1 and step.operator.idle_waiting_on() is not None:
+            if step.holds and step.operator.idle_waiting_on() is not None:
                 behind = self._backtrack(step, demanded=True)
                 found = found or behind is not None
                 self._run(behind)
@@ -276,9 +282,6 @@ class InProcessRunner:
         for step in self._graph.steps:
             while step.waiting_arc() is not None:
                 self._run(step)
-
-    def _somebody_waits(self) -> bool:
-        return any(step.idle_since is not None for step in self._graph.steps)
 
     def _held_back(self) -> set[SourceDriver]:
         """Sources to leave unread: those of an operator that holds too much already and waits for another."""

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from slackwater.runners.in_process.demand import SourceDriver
 
 ASK_AGAIN_SECONDS = 0.001
-"""How soon a source is asked again when its promise was not enough yet. A promise by skew grows with the clock."""
+"""How soon a source is asked again when its promise was not enough yet; a promise by the clock grows with the clock."""
+
+ASK_AGAIN_AT_MOST_SECONDS = 0.05
+"""How long the pauses between such questions may become: an open window is closed at most so much too late."""
 
 
 def punctuate_due(
@@ -23,7 +26,7 @@ def punctuate_due(
 ) -> None:
     """Let every periodic source whose time has come say how far it is. Missed beats are not made up for."""
     for source in sources:
-        if source.policy.when is not When.PERIODIC or source.end_sent or now < source.next_beat:
+        if not _beats(source) or now < source.next_beat:
             continue
         missed = (now - source.next_beat) // source.policy.every
         source.next_beat += (missed + 1) * source.policy.every
@@ -32,13 +35,18 @@ def punctuate_due(
             put(source, source.batch_of(punctuation))
 
 
-def next_wake(sources: Sequence[SourceDriver], now: Instant, *, idle_waiting: bool) -> float | None:
-    """In how many seconds the clock gives the runner something to do; None when only a source can."""
-    beats = [
-        max(source.next_beat - now, 0) / 1_000_000
-        for source in sources
-        if source.policy.when is When.PERIODIC and not source.end_sent
-    ]
-    if idle_waiting and any(source.promises_by_clock for source in sources):
-        beats.append(ASK_AGAIN_SECONDS)
+def next_wake(sources: Sequence[SourceDriver], now: Instant, asked_in_vain: int | None) -> float | None:
+    """In how many seconds the clock gives the runner something to do; None when only a source can.
+
+    `asked_in_vain` says how often in a row sources were asked for nothing, None that nobody waits: each time the pause
+    is doubled.
+    """
+    beats = [max(source.next_beat - now, 0) / 1_000_000 for source in sources if _beats(source)]
+    if asked_in_vain is not None and any(source.promises_by_clock for source in sources):
+        beats.append(min(ASK_AGAIN_SECONDS * 2 ** min(asked_in_vain, 10), ASK_AGAIN_AT_MOST_SECONDS))
     return min(beats, default=None)
+
+
+def _beats(source: SourceDriver) -> bool:
+    """Whether a beat of this source means anything: rows that wait come first and are read before the next wait."""
+    return source.policy.when is When.PERIODIC and not source.end_sent and source.quiet
