@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+import slackwater as sw
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import slackwater as sw
 
 ROW = pa.schema({"pushed_ns": pa.int64(), "draw": pa.float64(), "key": pa.int64()})
 """What is sent: when it was pushed, a uniform draw for the selection, and a key to match on."""
@@ -64,19 +64,26 @@ class Watched:
         self.latencies_ms += [(now - max(pushed)) / 1e6 for pushed in zip(*columns, strict=True)]
 
 
-def watch(
-    stream: sw.OrderedStream,
-    sources: Sequence[sw.PushSource],
-    arrivals: Sequence[Arrival],
-    seconds: float,
-    waiting_step: str,
-) -> Watched:
-    """Run a stream for a while in real time, fed by another thread, and measure one step's idle-waiting."""
-    watched = Watched()
-    query = stream.open(watched.see)
+@dataclass(frozen=True)
+class Scenario:
+    """A stream to watch, the live sources that feed it, and what is to arrive on them."""
+
+    stream: sw.OrderedStream
+    sources: Sequence[sw.PushSource]
+    arrivals: Sequence[Arrival]
+
+
+def watch(scenarios: Sequence[Scenario], seconds: float, verb: str) -> list[Watched]:
+    """Run scenarios side by side in one query, in real time, fed by another thread.
+
+    They share nothing but the machine and its mood, so that small differences between them can be seen. `verb` names
+    the step of each, in their order, whose idle-waiting is measured.
+    """
+    watched = [Watched() for _ in scenarios]
+    query = sw.Query([(scenario.stream, seen.see) for scenario, seen in zip(scenarios, watched, strict=True)])
     query.work()
     fed = threading.Event()
-    feeder = threading.Thread(target=_feed, args=(sources, arrivals, seconds, fed))
+    feeder = threading.Thread(target=_feed, args=(scenarios, seconds, fed))
     gc.collect()
     gc.freeze()
     begun = time.perf_counter()
@@ -84,29 +91,30 @@ def watch(
     while not fed.is_set():
         query.work_or_wait()
     elapsed = time.perf_counter() - begun
-    watched.idle_fraction = query.counters()[waiting_step].idle_waiting / 1e6 / elapsed
-    watched.peak_queue = query.peak_queued
+    counters = query.counters()
+    for number, seen in enumerate(watched, start=1):
+        seen.idle_fraction = counters[f"{verb}#{number}"].idle_waiting / 1e6 / elapsed
+        seen.peak_queue = query.peak_queued
     query.close()
     feeder.join()
     gc.unfreeze()
     return watched
 
 
-def _feed(
-    sources: Sequence[sw.PushSource],
-    arrivals: Sequence[Arrival],
-    seconds: float,
-    fed: threading.Event,
-) -> None:
+def _feed(scenarios: Sequence[Scenario], seconds: float, fed: threading.Event) -> None:
+    due = sorted(
+        ((arrival, scenario) for scenario in scenarios for arrival in scenario.arrivals), key=lambda pair: pair[0]
+    )
     begun = time.perf_counter()
-    for arrival in arrivals:
+    for arrival, scenario in due:
         _sleep_until(begun + arrival.at)
         row = pa.record_batch([[time.time_ns()], [arrival.draw], [arrival.key]], schema=ROW)
-        sources[arrival.stream].push(row)
+        scenario.sources[arrival.stream].push(row)
     _sleep_until(begun + seconds)
     fed.set()
-    for source in sources:
-        source.close()
+    for scenario in scenarios:
+        for source in scenario.sources:
+            source.close()
 
 
 def _sleep_until(instant: float) -> None:

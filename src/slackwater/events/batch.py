@@ -129,7 +129,7 @@ class EventBatch:
 
     def data(self) -> EventBatch:
         """Return the batch without its punctuations. Copies nothing when there are none."""
-        if self.rows == len(self):
+        if self.kind is None or self.rows == len(self):
             return self
         keep = self.kind != _PUNCTUATE
         kind = None if self.prior_end is None else _at(self.kind, keep)

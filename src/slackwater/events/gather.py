@@ -23,17 +23,20 @@ def gather(payload: pa.RecordBatch, rows: NDArray[np.integer]) -> pa.RecordBatch
     {'x': ['b', 'a']}
     """
     indices = pa.array(rows)
-    if not any(map(_needs_plain_form, payload.schema.types)):
+    try:
         return payload.take(indices)
+    except pa.ArrowNotImplementedError:
+        pass
     columns = [gather_column([column], indices) for column in payload.columns]
     return pa.RecordBatch.from_arrays(columns, schema=payload.schema)
 
 
 def keep(payload: pa.RecordBatch, mask: NDArray[np.bool_]) -> pa.RecordBatch:
     """Return the rows that the mask marks."""
-    if not any(map(_needs_plain_form, payload.schema.types)):
+    try:
         return payload.filter(pa.array(mask))
-    return gather(payload, np.flatnonzero(mask))
+    except pa.ArrowNotImplementedError:
+        return gather(payload, np.flatnonzero(mask))
 
 
 def gather_column(parts: list[pa.Array], indices: pa.Array) -> pa.Array:

@@ -120,14 +120,18 @@ class AliveRows:
     def gather(self, rows: Table, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """Return the named columns of the given rows. Cost: O(rows given * log rows stored)."""
         chunks = self._chunks if columns is None else [chunk.select(columns) for chunk in self._chunks]
-        if len(chunks) == 1:
-            return gather(chunks[0], rows)
-        # Arrow takes from a chunked column by joining all its chunks first, so each chunk is asked for its own rows.
         bounds = np.cumsum([0, *(chunk.num_rows for chunk in chunks)])
         which = (np.searchsorted(bounds, rows, side="right") - 1).astype(np.uint8)
+        if not len(rows) or (which == which[0]).all():
+            chunk = int(which[0]) if len(rows) else 0
+            return gather(chunks[chunk], rows - bounds[chunk])
+        # Arrow takes from a chunked column by joining all its chunks first, so each chunk is asked for its own rows.
         by_chunk = np.argsort(which, kind="stable")
-        cuts = np.searchsorted(which[by_chunk], np.arange(len(chunks) + 1))
-        parts = [gather(chunk, rows[by_chunk[cuts[i] : cuts[i + 1]]] - bounds[i]) for i, chunk in enumerate(chunks)]
+        asked, firsts = np.unique(which[by_chunk], return_index=True)
+        parts = [
+            gather(chunks[chunk], rows[places] - bounds[chunk])
+            for chunk, places in zip(asked, np.split(by_chunk, firsts[1:]), strict=True)
+        ]
         place = np.empty(len(rows), dtype=np.int64)
         place[by_chunk] = np.arange(len(rows))
         return gather(pa.concat_batches(parts), place)

@@ -56,18 +56,16 @@ class WaitingRoom:
     def take(self, port: Port, batch: EventBatch) -> None:
         """Hold the rows of an ordered batch and move its input's register. Cost: O(ports), none per row."""
         if batch.rows:
-            self._hold(port, batch.data())
-        if batch.rows < len(batch):
+            data = batch.data()
+            register = self._frontier.register(port)
+            if data.start[0] < register:
+                raise BrokenOrder.by(self._where, f"input {port}, time {data.start[0]}", f"time {register}")
+            # On an ordered input an event says as much as a punctuation at its own time.
+            self._frontier.advance(port, int(data.start[-1]))
+            self._held[port].append(data)
+            self._rows += data.rows
+        if batch.kind is not None and batch.rows < len(batch):
             self._frontier.advance(port, int(batch.punctuations()[-1]))
-
-    def _hold(self, port: Port, data: EventBatch) -> None:
-        register = self._frontier.register(port)
-        if data.start[0] < register:
-            raise BrokenOrder.by(self._where, f"input {port}, time {data.start[0]}", f"time {register}")
-        # On an ordered input an event says as much as a punctuation at its own time.
-        self._frontier.advance(port, int(data.start[-1]))
-        self._held[port].append(data)
-        self._rows += data.rows
 
     def end(self, port: Port) -> None:
         """Note that an input has ended."""

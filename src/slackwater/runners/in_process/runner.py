@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from slackwater.events.batch import EventBatch
     from slackwater.plan.node import Node
     from slackwater.progress.clock import Clock
+    from slackwater.progress.instants import Instant
     from slackwater.runners.in_process.ports import Arc, Sink, Step
     from slackwater.runners.runner import Counters
 
@@ -171,6 +172,8 @@ class InProcessRunner:
         batch = arc.queue[0]
         if operator.ticks:
             operator.on_tick(self._clock.now())
+        # Idle-waiting ends when something to go on with is there, not when the work on it is done.
+        begun = self._clock.now() if step.idle_since is not None else 0
         if batch is None:
             emission = operator.on_end(arc.port)
             step.open_inputs -= 1
@@ -181,7 +184,7 @@ class InProcessRunner:
             self._queued -= len(batch)
         arc.queue.popleft()
         if step.holds:
-            self._note_waiting(step)
+            self._note_waiting(step, begun)
         for released in emission.batches:
             self._put(step, released)
         if batch is None and step.open_inputs == 0:
@@ -201,20 +204,20 @@ class InProcessRunner:
             for sink in producer.sinks:
                 _deliver(sink, batch, producer.name)
 
-    def _note_waiting(self, step: Step) -> None:
+    def _note_waiting(self, step: Step, begun: Instant) -> None:
         counters = step.counters
-        counters.buffered = step.operator.buffered()
-        counters.peak_buffered = max(counters.peak_buffered, counters.buffered)
-        if len(step.inputs) > 1:
-            held = step.operator.held_back()
-            self._queued += held - step.held_back
-            step.held_back = held
-            waits = held > 0
-            if waits and step.idle_since is None:
-                step.idle_since = self._clock.now()
-            elif not waits and step.idle_since is not None:
-                counters.idle_waiting += self._clock.now() - step.idle_since
-                step.idle_since = None
+        buffered = counters.buffered = step.operator.buffered()
+        counters.peak_buffered = max(counters.peak_buffered, buffered)
+        held = step.operator.held_back()
+        if held == step.held_back:
+            return
+        self._queued += held - step.held_back
+        step.held_back = held
+        if held and step.idle_since is None:
+            step.idle_since = self._clock.now()
+        elif not held and step.idle_since is not None:
+            counters.idle_waiting += begun - step.idle_since
+            step.idle_since = None
 
     # ---- sources ---------------------------------------------------------------------------------------------------
 
