@@ -119,6 +119,20 @@ class AliveRows:
 
     def gather(self, rows: Table, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """Return the named columns of the given rows. Cost: O(rows given * log rows stored)."""
+        if len(rows) == 1:
+            return self._one_row(int(rows[0]), columns)
+        return self._gather(rows, columns)
+
+    def _one_row(self, row: int, columns: Sequence[str] | None) -> pa.RecordBatch:
+        """A live stream matches row by row; a slice of the chunk is ten times cheaper than taking from it."""
+        for chunk in self._chunks:
+            if row < chunk.num_rows:
+                break
+            row -= chunk.num_rows
+        return (chunk if columns is None else chunk.select(columns)).slice(row, 1)
+
+    def _gather(self, rows: Table, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """Copy rows out of their chunks, so that what is dropped can be freed."""
         chunks = self._chunks if columns is None else [chunk.select(columns) for chunk in self._chunks]
         bounds = np.cumsum([0, *(chunk.num_rows for chunk in chunks)])
         which = (np.searchsorted(bounds, rows, side="right") - 1).astype(np.uint8)
@@ -140,12 +154,12 @@ class AliveRows:
         """Return the rows that a partner starting now or later may match. Cost: O(rows stored)."""
         keep = np.flatnonzero(self.until > now)
         nodes = self.nodes[keep]
-        return EventBatch(self.gather(keep), nodes[:, START].copy(), nodes[:, UNTIL].copy())
+        return EventBatch(self._gather(keep), nodes[:, START].copy(), nodes[:, UNTIL].copy())
 
     def drop_expired(self, now: Instant) -> None:
         """Keep only the rows that live, and leave them without chains until `link_all`. Cost: O(rows stored)."""
         keep = np.flatnonzero(self.until > now)
-        self._chunks = [self.gather(keep)]
+        self._chunks = [self._gather(keep)]
         self.nodes = self.nodes[keep]
         self.rows = len(keep)
 

@@ -125,7 +125,8 @@ def _distinct_pairs(
 
 
 def _ids(encoded: pa.DictionaryArray) -> Codes:
-    return encoded.indices.fill_null(NO_KEY).to_numpy().astype(np.int64)
+    indices = encoded.indices.fill_null(NO_KEY) if encoded.indices.null_count else encoded.indices
+    return indices.to_numpy().astype(np.int64)
 
 
 def _comparable(column: pa.Array) -> pa.Array:

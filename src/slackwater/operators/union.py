@@ -62,7 +62,7 @@ class UnionOperator(Operator[UnionState]):
         woven = [weave_batches(ready)] if len(ready) > 1 else ready
         if woven:
             # On an ordered stream an event says as much as a punctuation at its own time.
-            self._said = int(woven[0].start[-1])
+            self._said = woven[0].start.item(-1)
         if self._room.complete_before > self._said:
             self._said = self._room.complete_before
             woven.append(punctuation_like(self._no_rows, self._said))

@@ -57,15 +57,15 @@ class WaitingRoom:
         """Hold the rows of an ordered batch and move its input's register. Cost: O(ports), none per row."""
         if batch.rows:
             data = batch.data()
-            register = self._frontier.register(port)
-            if data.start[0] < register:
-                raise BrokenOrder.by(self._where, f"input {port}, time {data.start[0]}", f"time {register}")
+            register, first = self._frontier.register(port), data.start.item(0)
+            if first < register:
+                raise BrokenOrder.by(self._where, f"input {port}, time {first}", f"time {register}")
             # On an ordered input an event says as much as a punctuation at its own time.
-            self._frontier.advance(port, int(data.start[-1]))
+            self._frontier.advance(port, data.start.item(-1))
             self._held[port].append(data)
             self._rows += data.rows
         if batch.kind is not None and batch.rows < len(batch):
-            self._frontier.advance(port, int(batch.punctuations()[-1]))
+            self._frontier.advance(port, batch.punctuations().item(-1))
 
     def end(self, port: Port) -> None:
         """Note that an input has ended."""
@@ -77,14 +77,14 @@ class WaitingRoom:
         Cost: O(log rows) per input, plus what is handed over; batches are cut, not copied.
         """
         bound = self._frontier.complete_before
-        return [self._ready(queue, bound) if queue and queue[0].start[0] <= bound else [] for queue in self._held]
+        return [self._ready(queue, bound) if queue else [] for queue in self._held]
 
     def _ready(self, queue: deque[EventBatch], bound: Instant) -> list[EventBatch]:
         """Take from one queue all that starts at or before the bound."""
         ready: list[EventBatch] = []
-        while queue and queue[0].start[-1] <= bound:
+        while queue and queue[0].start.item(-1) <= bound:
             ready.append(queue.popleft())
-        if queue and queue[0].start[0] <= bound:
+        if queue and queue[0].start.item(0) <= bound:
             batch = queue.popleft()
             cut = int(np.searchsorted(batch.start, bound, side="right"))
             ready.append(batch.slice(0, cut))

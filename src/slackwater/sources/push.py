@@ -121,9 +121,9 @@ class PushSource:
             return batch, arrived
 
     def quiet_until(self) -> Instant | None:
-        """Return the present when nothing waits: whatever comes later will be stamped later."""
+        """Return the present when nothing waits: whatever comes later will be stamped later. None after the end."""
         with self._lock:
-            return None if self._arrived else self._clock.now()
+            return None if self._arrived or self._closed else self._clock.now()
 
     def _as_batches(self, rows: Rows) -> list[pa.RecordBatch]:
         if isinstance(rows, pa.RecordBatch):

@@ -62,15 +62,18 @@ class Step:
         self.idle_since: Instant | None = None
 
     def waiting_arc(self) -> Arc | None:
-        """The first input with something in its queue (the paper's *more* condition)."""
+        """The first input with something in its queue."""
         for arc in self.inputs:
             if arc.queue:
                 return arc
         return None
 
-    def yielding_arc(self) -> Arc | None:
-        """The first output with something in its queue (the paper's *yield* condition)."""
+    def next_from_here(self) -> Step | None:
+        """Forward to a consumer for whom something was put out, encore if something is left, None to backtrack."""
         for arc in self.outputs:
             if arc.queue:
-                return arc
+                return arc.consumer
+        for arc in self.inputs:
+            if arc.queue:
+                return self
         return None

@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import StepFailed
-from slackwater.policies.punctuations import When
 from slackwater.progress.punctuation import Origin
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.graph import build_graph
@@ -132,12 +131,7 @@ class InProcessRunner:
             step = self._next_operator(step)
 
     def _next_operator(self, step: Step) -> Step | None:
-        forward = step.yielding_arc()
-        if forward is not None:
-            return forward.consumer
-        if step.waiting_arc() is not None:
-            return step
-        return self._backtrack(step, demanded=False)
+        return step.next_from_here() or self._backtrack(step, demanded=False)
 
     def _backtrack(self, step: Step, *, demanded: bool) -> Step | None:
         port = step.operator.idle_waiting_on()
@@ -153,12 +147,10 @@ class InProcessRunner:
         producer = arc.producer
         if isinstance(producer, SourceDriver):
             return arc.consumer if demanded and self._demand(producer) else None
-        forward = producer.yielding_arc()
-        if forward is not None:
-            return forward.consumer
-        if producer.waiting_arc() is not None:
-            return producer
-        if demanded and self._demand_of_step(producer):
+        found = producer.next_from_here()
+        if found is not None:
+            return found
+        if demanded and producer.operator.ticks and self._demand_of_step(producer):
             return arc.consumer
         return self._backtrack(producer, demanded=demanded)
 
@@ -248,20 +240,18 @@ class InProcessRunner:
 
     def _demand(self, source: SourceDriver) -> bool:
         """Give what somebody waits for: rows if there are any, else a punctuation if the source makes them."""
-        if self._read(source):
-            return True
-        if source.policy.when is not When.ON_DEMAND or source in self._asked or source.end_sent:
-            return False
-        self._asked.add(source)
-        punctuation = source.promise(Origin.DEMAND)
-        if punctuation is None:
-            return False
-        self._put(source, source.batch_of(punctuation))
-        return True
+        if source.promises_by_clock and source not in self._asked:
+            # A source that can promise has no rows to give, so it is asked for its promise first.
+            punctuation = source.promise(Origin.DEMAND)
+            if punctuation is not None:
+                self._asked.add(source)
+                self._put(source, source.batch_of(punctuation))
+                return True
+        return self._read(source)
 
     def _demand_of_step(self, step: Step) -> bool:
         """Ask a step that knows the time by itself, such as a stamp, how far it has come."""
-        if not step.operator.ticks or step in self._asked:
+        if step in self._asked:
             return False
         self._asked.add(step)
         step.operator.on_tick(self._clock.now())
