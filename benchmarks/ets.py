@@ -114,9 +114,10 @@ def _scenario(
     arrivals = poisson(rates, seconds, seed)
     if operator == "union":
         return Scenario(sw.union(fast, slow), sources, arrivals)
-    # One slow row with the fast rows' key, at the very beginning, gives each of them one partner.
+    # One slow row with the fast rows' key, at the very beginning, gives each of them one partner within the window.
     partner = Arrival(at=0.0, stream=1, draw=0.0, key=0)
-    return Scenario(fast.join(slow, on="key", within="1h"), sources, [partner, *arrivals])
+    joined = fast.sliding("1us").join(slow.sliding("1h"), on="key")
+    return Scenario(joined, sources, [partner, *arrivals])
 
 
 def most(rows: pa.RecordBatch) -> pa.Array:

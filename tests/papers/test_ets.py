@@ -477,3 +477,21 @@ def test_section_6_scenario_c_waits_not_at_all_on_demand() -> None:
     """One tuple at a time, and no time lost."""
     counters = _uneven(sw.Punctuations.on_demand()).counters()["union#1"]
     assert (counters.idle_waiting, counters.peak_buffered) == (0, 1)
+
+
+def test_section_5_latent_streams_of_which_one_is_cut_into_windows_keep_their_order() -> None:
+    """A window moves the stamps of one side back; the join then waits for a promise instead of breaking its order."""
+    clock = sw.ManualClock(1_000)
+    a, b = _source("a"), _source("b")
+    seen: list[dict[str, Any]] = []
+    joined = sw.unstamped(a).join(sw.unstamped(b).tumbling("1ms"), within="1s")
+    query = joined.open(lambda rows: seen.extend(rows.to_pylist()), clock=clock)
+    for value in range(3):
+        a.push({"v": value})
+        query.work()
+        clock.advance(700)
+        b.push({"v": value})
+        query.work()
+        clock.advance(700)
+    query.close()
+    assert len(seen) == 9

@@ -105,7 +105,7 @@ def test_stamps_are_known_along_the_plan() -> None:
     assert _disordered().properties.stamps is Stamps.EXTERNAL
     assert sw.arrivals(_ROWS).where(nw.col("ok")).properties.stamps is Stamps.INTERNAL
     assert sw.unstamped(_ROWS).select("k").properties.stamps is Stamps.LATENT
-    assert sw.unstamped(_ROWS).tumbling("1s").properties.stamps is Stamps.INTERNAL
+    assert sw.unstamped(_ROWS).tumbling("1s").properties.stamps is Stamps.PROCESSED
     mixed = sw.arrivals([{"k": "a"}]).join(
         sw.stream(pa.table({"at": pa.array([1], pa.timestamp("us", "UTC"))}), time="at").assume_ordered(), within="1s"
     )

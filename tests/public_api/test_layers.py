@@ -21,12 +21,16 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "progress": {"errors"},
     "events": {"errors", "progress"},
     "policies": {"errors", "progress"},
-    "kernels": {"errors", "progress"},
+    "kernels": set(),
     "temporal": {"errors", "progress", "events", "policies", "kernels"},
+    "disorder": {"errors", "progress", "kernels"},
     "operators": {"errors", "progress", "events", "policies", "kernels"},
     "plan": {"errors", "progress", "events", "policies", "kernels", "temporal", "operators"},
     "runners": {"errors", "progress", "events", "policies", "kernels", "temporal", "operators", "plan"},
-    "streams": {"errors", "progress", "events", "policies", "kernels", "temporal", "operators", "plan", "runners"},
+    "streams": {
+        *("errors", "progress", "events", "policies", "kernels", "temporal", "operators", "plan", "runners"),
+        "disorder",
+    },
     "sources": {
         *("errors", "progress", "events", "policies", "kernels", "temporal", "operators", "plan", "runners"),
         "streams",

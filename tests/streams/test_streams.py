@@ -63,9 +63,9 @@ def test_a_method_returns_a_new_frozen_stream_and_changes_nothing(name: str) -> 
 
 def test_every_public_method_is_tried() -> None:
     """A new method needs a line above."""
-    ways_out = {"batches", "explain", "for_each", "open", "properties", "run", "schema", "write_parquet", "node"}
+    ways_out = {"batches", "disorder", "explain", "for_each", "open", "properties", "run", "schema", "write_parquet"}
     public = {name for name in dir(sw.OrderedStream) if not name.startswith("_")}
-    assert public - ways_out == set(_METHODS)
+    assert public - ways_out - {"node"} == set(_METHODS)
 
 
 def test_row_steps_keep_the_kind_of_stream() -> None:

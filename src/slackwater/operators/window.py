@@ -79,6 +79,8 @@ class WindowOperator(Operator[Instant]):
         return self._said
 
     def _rewritten(self, batch: EventBatch) -> EventBatch:
+        if not batch.rows:
+            return EventBatch(self._no_rows, self._promises(batch.start), None, batch.kind)
         back = self._window.back(batch.start)
         count = self._window.count(batch.start)
         data = batch.is_data()

@@ -14,7 +14,7 @@ from slackwater.operators.pass_through import PassThroughOperator
 from slackwater.operators.union import UnionOperator
 from slackwater.plan.node import Node, StepNode
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
-from slackwater.plan.row_steps import Stamp
+from slackwater.plan.row_steps import in_processing_order
 from slackwater.policies.matching import Overlap, Within
 from slackwater.progress.instants import format_duration
 
@@ -140,7 +140,7 @@ class Join(StepNode):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
-        waits = not isinstance(self.left, Stamp)  # stamps are given in processing order, which needs no waiting
+        waits = not (in_processing_order(self.left) and in_processing_order(self.right))
         return JoinOperator(
             self.left.schema, self.right.schema, self.on, self.meeting, step=step, waits=waits, resume=resume
         )
@@ -186,7 +186,7 @@ class FollowedBy(StepNode):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
-        waits = not isinstance(self.first, Stamp)  # stamps are given in processing order, which needs no waiting
+        waits = not (in_processing_order(self.first) and in_processing_order(self.then))
         return FollowedByOperator(
             self.first.schema, self.then.schema, self.on, self.within, step=step, waits=waits, resume=resume
         )

@@ -30,6 +30,9 @@ class Stamps(Enum):
     LATENT = "latent"
     """Nobody, until an operator needs times."""
 
+    PROCESSED = "processed"
+    """The step that first needed times: latent events are stamped when it processes them."""
+
 
 class Extent(Enum):
     """How long the events last."""

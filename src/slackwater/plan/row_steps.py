@@ -209,7 +209,7 @@ class Stamp(RowStep):
     @property
     def properties(self) -> Properties:
         """Ordered by nature: processing time does not go back."""
-        return self.input.properties.but(stamps=Stamps.INTERNAL, order=Order.TIES)
+        return self.input.properties.but(stamps=Stamps.PROCESSED, order=Order.TIES)
 
     def details(self) -> str:
         """Nothing was chosen."""
@@ -250,6 +250,13 @@ def with_wide_dictionaries(node: Node) -> Node:
         outputs[field.name] = _WideDictionary(field.name) if narrow else field.name
     unchanged = all(isinstance(what, str) for what in outputs.values())
     return node if unchanged else Select(node, outputs)
+
+
+def in_processing_order(node: Node) -> bool:
+    """Whether starts are stamps in the order of processing: streams of these need not wait for each other."""
+    if isinstance(node, Where | Select) or (isinstance(node, AssignWindow) and isinstance(node.window, Sliding)):
+        return in_processing_order(node.input)
+    return isinstance(node, Stamp)
 
 
 def stamped(node: Node) -> Node:

@@ -124,6 +124,10 @@ class Sliding(Window):
         """Nothing: the window starts with the event."""
         return np.zeros_like(times)
 
+    def promise(self, complete_before: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same: the window starts with the event."""
+        return complete_before
+
 
 def _past_grid(times: NDArray[np.int64], step: Duration, offset: Duration) -> NDArray[np.int64]:
     """(times - offset) modulo step, without the difference that might overflow."""

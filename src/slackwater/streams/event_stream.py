@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.plan.combining_steps import FollowedBy, Join, Union
 from slackwater.plan.probe import name_outputs
+from slackwater.plan.properties import Stamps
 from slackwater.plan.row_steps import AssignWindow, Select, Where, stamped, with_wide_dictionaries
 from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling
@@ -136,7 +137,8 @@ def _columns(on: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _both_stamped(left: Node, right: Node) -> tuple[Node, Node]:
-    if left.properties.latent != right.properties.latent:
+    kinds = {left.properties.stamps, right.properties.stamps}
+    if Stamps.LATENT in kinds and not kinds <= {Stamps.LATENT, Stamps.PROCESSED}:
         facts = {"left": left.line, "right": right.line}
         raise PlanError(message("one stream has times and the other has none yet", facts, "stamp both or neither"))
     return stamped(left), stamped(right)

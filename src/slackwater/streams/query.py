@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import pyarrow as pa
 
 from slackwater.errors import PlanError, RunError, message
@@ -15,6 +16,8 @@ from slackwater.runners.runner import Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
+
+    from numpy.typing import NDArray
 
     from slackwater.events.batch import EventBatch
     from slackwater.events.schema import EventSchema
@@ -114,6 +117,16 @@ def run_together(*streams: Stream, clock: Clock | None = None) -> list[Result]:
         error.emitted = tuple(results())
         raise
     return results()
+
+
+def starts_of(stream: Stream, clock: Clock | None = None) -> NDArray[np.int64]:
+    """Run a stream and return the starts of its events, in the order they come."""
+    starts: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+    runner = InProcessRunner([(stream.node, lambda batch: starts.append(batch.data().start))], clock or SystemClock())
+    while not runner.finished:
+        runner.work()
+        runner.wait()
+    return np.concatenate(starts)
 
 
 def _show(schema: EventSchema, callback: Callable[[pa.RecordBatch], Any], batch: EventBatch) -> None:

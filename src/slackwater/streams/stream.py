@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from slackwater.disorder.profile import DisorderProfile
 from slackwater.plan.explain import explain
-from slackwater.streams.query import Query, run_together
+from slackwater.streams.query import Query, run_together, starts_of
 from slackwater.streams.sinks import ParquetSink
 
 if TYPE_CHECKING:
@@ -48,6 +49,25 @@ class Stream:
         """Run in this thread until every source has ended, and return all rows as one table."""
         (result,) = run_together(self, clock=clock)
         return result
+
+    def disorder(self, clock: Clock | None = None) -> DisorderProfile:
+        """Run, and measure how far the events are from being ordered, in their order of arrival.
+
+        >>> import slackwater as sw
+        >>> print(sw.stream([{"at": at} for at in (1, 3, 2, 4)], time="at").disorder())
+        events             4
+        inversions         1
+        distance           1 places
+        natural runs       2
+        interleaved runs   2
+        late               1 (25.0%)
+        lateness p50       1
+        lateness p90       1
+        lateness p99       1
+        lateness p99.9     1
+        greatest lateness  1
+        """
+        return DisorderProfile.of(starts_of(self, clock), calendar=self.node.schema.calendar)
 
     def batches(self, clock: Clock | None = None) -> Iterator[pa.RecordBatch]:
         """Run, and hand out the rows as they come. Stopping early closes the sources."""
