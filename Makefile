@@ -24,7 +24,7 @@ check: $(READY) ## ruff and mypy only
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-laws: $(READY) ## only the laws (DESIGN: nothing lost, punctuations never go back, ...), with more examples each
+laws: $(READY) ## only the laws (nothing lost, punctuations never go back, ...), with more examples each
 	@$(BIN)/python -m pytest -q tests/laws --hypothesis-profile=thorough
 
 bench: $(READY) ## NAME=ets|union|all, QUICK=1 for the short run: a table, then one JSON line
