@@ -412,3 +412,36 @@ def test_no_streams_cannot_run_together() -> None:
     """There is nothing to do, and it says so."""
     with pytest.raises((PlanError, TypeError)):
         sw.run_together()
+
+
+def _endless(step: int) -> Iterator[dict[str, int]]:
+    at = 0
+    while True:
+        yield {"at": at}
+        at += step
+
+
+def test_batches_of_a_union_of_endless_sources_come_out_step_by_step() -> None:
+    """A union that always waits for one of them does not read on for ever before the first row is handed out."""
+    fast, slow = (sw.stream(_endless(step), time="at").assume_ordered() for step in (1, 50))
+    batches = sw.union(fast, slow).batches()
+    starts = [at for _ in range(20) for at in next(batches).column("at").to_pylist()]
+    batches.close()
+    assert starts == sorted(starts)
+
+
+def test_batches_of_an_aggregate_over_an_endless_source_come_out_step_by_step() -> None:
+    """An open window waits for more, but not for all."""
+    batches = sw.stream(_endless(1), time="at").assume_ordered().tumbling(10).aggregate(n=sw.count()).batches()
+    assert set(next(batches).column("n").to_pylist()) == {10}
+    batches.close()
+
+
+def test_a_union_reads_only_what_it_waits_for() -> None:
+    """Of two tables whose times advance differently, the one that is ahead is left unread: little waits."""
+    tables = [pa.table({"at": [i * step for i in range(2_000)]}) for step in (1, 100)]
+    streams = [sw.stream(table, time="at").assume_ordered() for table in tables]
+    query = sw.union(*streams).open(lambda _: None, batch_rows=10)
+    query.run_to_end()
+    assert query.counters()["union#1"].rows_out == 4_000
+    assert query.counters()["union#1"].peak_buffered <= 20

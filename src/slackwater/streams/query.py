@@ -50,7 +50,7 @@ class Query:
         return self._runner.peak_queued
 
     def work(self) -> None:
-        """Do all that can be done with what is there now; never blocks."""
+        """Do all that can be done with what is there now, finite sources read to their end; never waits for more."""
         self._runner.work()
 
     def step(self) -> bool:

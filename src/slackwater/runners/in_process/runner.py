@@ -59,6 +59,8 @@ class InProcessRunner:
         self._graph = build_graph(outputs, clock, self._wake.set, resume or {})
         self._asked: set[SourceDriver | Step] = set()
         self._asked_in_vain = 0
+        self._read_already: set[SourceDriver] = set()
+        self._moved = False
         self._turn = 0
         self._queued = 0
         self.peak_queued = 0
@@ -81,20 +83,31 @@ class InProcessRunner:
             self._asked.clear()
 
     def work(self) -> None:
-        """Do all that can be done with what is there now; never blocks."""
+        """Do all that can be done with what is there now, finite sources read to their end; never waits for more."""
         self._asked.clear()
         while self.step():
             pass
 
     def step(self) -> bool:
-        """Take one batch from one source as far as it goes; say whether there may be more to do now."""
+        """Take a batch from each source that somebody waits for, else from the next in turn, as far as they go.
+
+        Say whether there may be more to do now. No source is read twice, so that an endless one does not keep a step
+        from ending.
+        """
         # Cleared before looking, so that whatever comes after cuts the next sleep short.
         self._wake.clear()
         if self.finished:
             return False
+        self._read_already.clear()
+        self._moved = False
         punctuate_due(self._graph.sources, self._clock.now(), self._put)
         self._run_all()
-        return self._read_one() or self._ask_for_progress()
+        waiting = [step for step in self._graph.steps if step.holds and step.operator.idle_waiting_on() is not None]
+        found = self._ask_for_progress(waiting)
+        # What a waiting step needs has been read; what it does not wait for can stay where it is.
+        skip = set().union(*map(self._graph.sources_above, waiting)) if found else self._held_back()
+        self._read_one(skip)
+        return self._moved
 
     def snapshot(self) -> dict[str, Any]:
         """The state of every operator, by step; taken between calls of work()."""
@@ -183,6 +196,7 @@ class InProcessRunner:
             self._put(step, None)
 
     def _put(self, producer: Step | SourceDriver, batch: EventBatch | None) -> None:
+        self._moved = True
         if batch is not None:
             producer.counters.rows_out += batch.rows
             producer.counters.punctuations_out += len(batch) - batch.rows
@@ -213,22 +227,21 @@ class InProcessRunner:
 
     # ---- sources ---------------------------------------------------------------------------------------------------
 
-    def _read_one(self) -> bool:
+    def _read_one(self, skip: set[SourceDriver]) -> None:
         """Read a batch from the next source in turn that has one, and run it through the graph."""
         sources = self._graph.sources
-        held_back = self._held_back()
         for offset in range(len(sources)):
             source = sources[(self._turn + offset) % len(sources)]
-            if source not in held_back and self._read(source):
+            if source not in skip and self._read(source):
                 self._turn = (self._turn + offset + 1) % len(sources)
                 self._run_all()
-                return True
-        return False
+                return
 
     def _read(self, source: SourceDriver) -> bool:
-        """Put the source's next rows, or its end, into the graph."""
-        if source.end_sent:
+        """Put the source's next rows, or its end, into the graph; once in a step."""
+        if source.end_sent or source in self._read_already:
             return False
+        self._read_already.add(source)
         batch = source.read(self._batch_rows)
         if batch is not None:
             self._asked.clear()
@@ -260,14 +273,13 @@ class InProcessRunner:
             self._put(step, batch)
         return bool(promised)
 
-    def _ask_for_progress(self) -> bool:
-        """Let every idle-waiting step look for what it waits for; say whether any found it."""
+    def _ask_for_progress(self, waiting: Iterable[Step]) -> bool:
+        """Let idle-waiting steps look for what they wait for; say whether any found it."""
         found = False
-        for step in self._graph.steps:
-            if step.holds and step.operator.idle_waiting_on() is not None:
-                behind = self._backtrack(step, demanded=True)
-                found = found or behind is not None
-                self._run(behind)
+        for step in waiting:
+            behind = self._backtrack(step, demanded=True)
+            found = found or behind is not None
+            self._run(behind)
         return found
 
     def _run_all(self) -> None:
