@@ -14,7 +14,7 @@ from slackwater.streams.query import Query, run_together, starts_of
 from slackwater.streams.sinks import ParquetSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
 
     import pyarrow as pa
@@ -69,7 +69,7 @@ class Stream:
         """
         return DisorderProfile.of(starts_of(self, clock), calendar=self.node.schema.calendar)
 
-    def batches(self, clock: Clock | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, clock: Clock | None = None) -> Generator[pa.RecordBatch, None, None]:
         """Run, and hand out the rows as they come. Stopping early closes the sources."""
         ready: list[pa.RecordBatch] = []
         with self.open(ready.append, clock=clock) as query:
