@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.errors import PlanError, SlackwaterError
+from slackwater.errors import PlanError, SlackwaterError, SourceFailed
 from slackwater.sources.tables import ROWS_PER_CHUNK, from_pandas, from_reader, from_rows, from_table
 
 if TYPE_CHECKING:
@@ -150,3 +153,39 @@ def test_rows_that_are_no_mappings_are_refused_with_a_hint(rows: list[Any]) -> N
     """They have no columns."""
     with pytest.raises(SlackwaterError, match="hint"):
         _read(from_rows(rows, "rows"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.int64(), 1.5),
+        (pa.int64(), Decimal("1.7")),
+        (pa.int64(), np.float64(2.9)),
+        (pa.float32(), 1e300),
+        (pa.timestamp("s"), datetime(2026, 1, 1, 0, 0, 0, 5)),  # noqa: DTZ001 - a naive column
+    ],
+    ids=["a float", "a decimal", "a NumPy float", "too large a float", "microseconds"],
+)
+def test_a_value_that_would_be_cut_to_its_column_is_refused(kind: pa.DataType, value: Any) -> None:
+    """Nothing is lost silently: Arrow would make 1 of 1.5."""
+    schema = pa.schema({"at": pa.int64(), "x": kind})
+    with pytest.raises(SourceFailed, match=r"(?s)without loss.*orders.*hint"):
+        _read(from_rows([{"at": 1, "x": value}], "orders", schema))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "kept"),
+    [
+        (pa.int64(), 2.0, 2),
+        (pa.float32(), 0.1, pytest.approx(0.1)),
+        (pa.float64(), 3, 3.0),
+        (pa.decimal128(5, 2), Decimal("1.5"), Decimal("1.50")),
+        (pa.timestamp("us", "UTC"), datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC)),  # noqa: DTZ001
+        (pa.int64(), None, None),
+    ],
+    ids=["a whole float", "the nearest float", "an int as float", "a decimal", "a naive time", "null"],
+)
+def test_a_value_that_fits_its_column_is_taken(kind: pa.DataType, value: Any, kept: Any) -> None:
+    """Another Python type of the same value is no loss."""
+    schema = pa.schema({"at": pa.int64(), "x": kind})
+    assert _read(from_rows([{"at": 1, "x": value}], "orders", schema)) == [{"at": 1, "x": kept}]

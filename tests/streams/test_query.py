@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -10,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import slackwater as sw
-from slackwater.errors import BrokenOrder, RunError, SlackwaterError, StepFailed
+from slackwater.errors import BrokenOrder, PlanError, RunError, SlackwaterError, StepFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -273,11 +274,60 @@ def test_a_sink_that_raises_is_named() -> None:
 
 
 def test_a_failing_query_leaves_a_readable_parquet_file(tmp_path: Path) -> None:
-    """With every row that was emitted before."""
+    """With every row that was emitted before, beside what was there, which stays as it was."""
     path = tmp_path / "out.parquet"
-    with pytest.raises(StepFailed):
+    _pushed(1, 2).write_parquet(path)
+    with pytest.raises(StepFailed) as failed:
         _pushed(5, 6, 7, 8).where(_refuse_seven).write_parquet(path)
-    assert pa.parquet.read_table(path).column("v").to_pylist() == [5, 6]
+    assert pa.parquet.read_table(path).column("v").to_pylist() == [1, 2]
+    assert pa.parquet.read_table(tmp_path / "out.parquet.partial").column("v").to_pylist() == [5, 6]
+    assert "out.parquet.partial" in failed.value.__notes__[0]
+
+
+def test_a_parquet_file_can_be_written_over_itself(tmp_path: Path) -> None:
+    """It is read to its end before its successor takes its place."""
+    path = tmp_path / "own.parquet"
+    _pushed(1, 2, 3).write_parquet(path)
+    sw.stream(path, time="at").where(nw.col("v") > 1).write_parquet(path)
+    assert pa.parquet.read_table(path).column("v").to_pylist() == [2, 3]
+
+
+def test_a_query_that_has_failed_does_not_go_on() -> None:
+    """A batch that stopped half-way cannot be taken back, so that going on could lose or double it."""
+
+    def refuse(_: pa.RecordBatch) -> None:
+        raise OSError("disk full")
+
+    query = _pushed(1, 2).open(refuse)
+    with pytest.raises(StepFailed, match="disk full"):
+        query.work()
+    with pytest.raises(RunError, match=r"(?s)has failed and cannot go on.*StepFailed.*hint: open a new query"):
+        query.work()
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        (lambda s: s.tumbling(10).aggregate(n=sw.count()), lambda s: s.tumbling(20).aggregate(n=sw.count())),
+        (lambda s: s.aggregate(n=sw.max("v")), lambda s: s.aggregate(n=sw.min("v"))),
+        (lambda s: s.join(s, on="v", within=1), lambda s: s.join(s, on="v", within=2)),
+    ],
+    ids=["another window", "another aggregate", "another distance"],
+)
+def test_a_snapshot_of_another_plan_is_refused(then: Any, now: Any) -> None:
+    """The names of the steps are the same; what they do is not."""
+    table = pa.table({"at": [1, 2], "v": [3, 4]})
+    query = then(sw.stream(table, time="at").assume_ordered()).open(lambda _: None)
+    state = pickle.loads(pickle.dumps(query.snapshot()))  # noqa: S301 - our own
+    with pytest.raises(PlanError, match=r"(?s)different plan.*in the snapshot.*in the plan"):
+        now(sw.stream(table, time="at").assume_ordered()).open(lambda _: None, resume=state)
+
+
+@pytest.mark.parametrize("options", [{"batch_rows": 0}, {"batch_rows": -1}, {"buffer_limit": 0}])
+def test_limits_that_would_never_let_anything_through_are_refused(options: dict[str, Any]) -> None:
+    """Before anything runs, so that nothing can hang."""
+    with pytest.raises(PlanError, match="above zero"):
+        _pushed(1).open(lambda _: None, **options)
 
 
 def test_an_interrupt_is_not_taken_for_a_failure_of_a_step() -> None:

@@ -445,3 +445,53 @@ def test_a_union_reads_only_what_it_waits_for() -> None:
     query.run_to_end()
     assert query.counters()["union#1"].rows_out == 4_000
     assert query.counters()["union#1"].peak_buffered <= 20
+
+
+def test_counts_per_minute_can_be_rolled_up_to_counts_per_hour() -> None:
+    """A window after an aggregate after a window."""
+    rows = [{"at": at} for at in (1, 2, 11, 25)]
+    per_ten = sw.stream(rows, time="at").assume_ordered().tumbling(10).aggregate(n=sw.count())
+    per_twenty = per_ten.tumbling(20).aggregate(n=sw.sum("n"), parts=sw.count())
+    assert per_twenty.run().table.column("n").to_pylist() == [3, 1]
+    assert per_twenty.run().table.column("parts").to_pylist() == [2, 1]
+
+
+def test_three_streams_can_be_joined_one_after_the_other() -> None:
+    """The first match stays as a column of its own."""
+    a, b, c = (
+        sw.stream([{"at": at, "k": 1, name: at}], time="at").assume_ordered()
+        for at, name in ((1, "x"), (2, "y"), (3, "z"))
+    )
+    row = (
+        a.join(b, on="k", within=5)
+        .select("matched_at", "k", "x", "y")
+        .join(c, on="k", within=5)
+        .run()
+        .table.to_pylist()
+    )
+    assert [(one["matched_at"], one["matched_at_before"], one["x"], one["y"], one["z"]) for one in row] == [
+        (3, 2, 1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize("wrong", [None, [1], "stream"])
+def test_what_is_no_stream_is_refused_with_a_hint(wrong: Any) -> None:
+    """In every step that takes another stream."""
+    ordered = _ordered()
+    for step in (lambda: ordered.union(wrong), lambda: ordered.join(wrong), lambda: sw.run_together(wrong)):
+        with pytest.raises(PlanError, match=r"(?s)takes streams.*hint"):
+            step()
+
+
+@pytest.mark.parametrize("wrong", [sw.count, 1, "count"])
+def test_what_is_no_aggregate_is_refused_with_a_hint(wrong: Any) -> None:
+    """Forgotten parentheses, above all."""
+    with pytest.raises(PlanError, match=r"(?s)not an aggregate.*hint: for example aggregate\(n=sw.count\(\)\)"):
+        _ordered().aggregate(n=wrong)
+
+
+@pytest.mark.parametrize("make", [sw.sum, sw.min, sw.max, sw.mean, sw.count_distinct])
+def test_an_aggregate_without_its_column_is_refused(make: Any) -> None:
+    """None is no column."""
+    with pytest.raises(PlanError, match="needs a column"):
+        make(None)

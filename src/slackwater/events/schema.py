@@ -211,12 +211,20 @@ class EventSchema:
 
     def with_times(self, time: TimeColumn, until: TimeColumn | None, step: str) -> EventSchema:
         """Return new time columns, first in place; the present ones become payload. See `keep_times`."""
-        for column in (time, until):
-            if column is not None and column.name in self.columns:
-                raise SchemaMismatch.clash(step, column.name, "rename the column with select() first")
-        new = (time.name,) if until is None else (time.name, until.name)
-        return EventSchema(self.shown, time, until, (*new, *self.columns))
+        new = [time.name] if until is None else [time.name, until.name]
+        payload = with_names_before(self.shown, new, step)
+        return EventSchema(payload, time, until, (*new, *payload.names))
 
     def keep_times(self, batch: EventBatch) -> pa.RecordBatch:
-        """Return the payload that a schema made by `with_times` has: everything that users see now."""
+        """Return everything that users see now, to be the payload of other times; see `with_times` for its names."""
         return self.show(batch)
+
+
+def with_names_before(shown: pa.Schema, new: list[str], step: str) -> pa.Schema:
+    """Make room for new time columns: a column that is called as one of them gets "_before" after its name."""
+    fields = [field.with_name(f"{field.name}_before") if field.name in new else field for field in shown]
+    names = [*new, *(field.name for field in fields)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SchemaMismatch.clash(step, twice, "leave the older column out with select() first")
+    return pa.schema(fields)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from slackwater.errors import SchemaMismatch
-from slackwater.events.schema import EventSchema
+from slackwater.events.schema import EventSchema, with_names_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,11 +37,12 @@ def matched_schema(left: EventSchema, right: EventSchema, on: Sequence[str], int
     time = left.time.renamed(MATCHED_AT)
     until = left.time.renamed(MATCHED_UNTIL) if interval else None
     times = [column.name for column in (time, until) if column is not None]
-    fields = [*left.shown, *_right_fields(left, right, on, times)]
+    kept = with_names_before(left.shown, times, step)
+    fields = [*kept, *_right_fields(kept.names, right, on, times)]
     names = [*times, *(field.name for field in fields)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise SchemaMismatch.clash(step, twice, "rename the column with select() first")
+        raise SchemaMismatch.clash(step, twice, "leave one of them out with select() first")
     return EventSchema(pa.schema(fields), time, until, tuple(names))
 
 
@@ -50,8 +51,8 @@ def kept_of_right(right: EventSchema, on: Sequence[str]) -> list[str]:
     return [name for name in right.columns if name not in on]
 
 
-def _right_fields(left: EventSchema, right: EventSchema, on: Sequence[str], times: list[str]) -> Iterator[pa.Field]:
-    taken = {*left.columns, *times}
+def _right_fields(left: list[str], right: EventSchema, on: Sequence[str], times: list[str]) -> Iterator[pa.Field]:
+    taken = {*left, *times}
     for name in kept_of_right(right, on):
         field = right.shown.field(name)
         yield field.with_name(f"{name}_right") if name in taken else field

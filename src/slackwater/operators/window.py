@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from slackwater.errors import BadTime
 from slackwater.events.batch import EventBatch, punctuation_like
@@ -89,7 +90,7 @@ class WindowOperator(Operator[Instant]):
         if data is not None:
             first[~data] = self._promises(batch.start[~data])
         if count is None:
-            return EventBatch(self._schema.keep_times(batch), first, self._ends(first, data), batch.kind)
+            return EventBatch(self._payload(batch), first, self._ends(first, data), batch.kind)
         if data is not None:
             count[~data] = 1
         return self._spread(batch, first, count)
@@ -101,9 +102,13 @@ class WindowOperator(Operator[Instant]):
         start = first[element] + nth * self._window.apart
         data = batch.is_data()
         rows = count if data is None else count[data]
-        payload = gather(self._schema.keep_times(batch), np.repeat(np.arange(len(rows)), rows))
+        payload = gather(self._payload(batch), np.repeat(np.arange(len(rows)), rows))
         kind = None if batch.kind is None else batch.kind[element]
         return EventBatch(payload, start, self._ends(start, None if data is None else data[element]), kind)
+
+    def _payload(self, batch: EventBatch) -> pa.RecordBatch:
+        """All that was shown before, under the names that leave room for the window's own columns."""
+        return pa.RecordBatch.from_arrays(self._schema.keep_times(batch).columns, schema=self._no_rows.schema)
 
     def _ends(self, start: Times, data: Mask | None) -> Times:
         return start + self._window.size if data is None else np.where(data, start + self._window.size, start)

@@ -36,6 +36,11 @@ class Aggregate:
     column: str | None = None
     k: int | None = None
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.column, str) or (self.column is None and self.function is Function.COUNT)):
+            hint = f'name the column: sw.{self.function}("x")'
+            raise PlanError(message(f"{self.function} needs a column", {"got": repr(self.column)}, hint))
+
     def __str__(self) -> str:
         arguments = [argument for argument in (self.column, self.k) if argument is not None]
         return f"{self.function}({', '.join(str(argument) for argument in arguments)})"
@@ -81,6 +86,6 @@ def top_k(column: str, k: int) -> Aggregate:
     >>> str(top_k("x", 3))
     'top_k(x, 3)'
     """
-    if k < 1:
+    if not isinstance(k, int) or k < 1:
         raise PlanError(message("top_k keeps at least one value", {"column": column, "k": k}))
     return Aggregate(Function.TOP_K, column, k)

@@ -73,7 +73,8 @@ def as_duration(length: str | int | timedelta, *, calendar: bool) -> Duration:
     Calendar time takes "5s" or a timedelta; sequence numbers take a plain int. The two are never mixed, because
     a bare 5 on a calendar stream would silently mean five microseconds.
     """
-    if isinstance(length, int) == calendar or not isinstance(length, str | int | timedelta):
+    plain = isinstance(length, int) and not isinstance(length, bool)
+    if plain == calendar or not (plain or isinstance(length, str | timedelta)):
         kind = "calendar time" if calendar else "sequence numbers"
         hint = 'write "5s" or a timedelta' if calendar else "write a plain int"
         raise BadDuration(message(f"this duration does not fit a stream of {kind}", {"got": repr(length)}, hint))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from slackwater.errors import SlackwaterError, SourceFailed, message
+from slackwater.errors import PlanError, SlackwaterError, SourceFailed, message
 from slackwater.progress.clock import Clock, SystemClock
 from slackwater.sources.rows import batch_of_rows
 
@@ -32,7 +32,8 @@ CAPACITY = 1_000_000
 class PushSource:
     """A feed that its owner pushes rows into and closes at the end.
 
-    `push` blocks while `capacity` rows wait: a query that cannot keep up slows its feeders down.
+    `push` blocks while `capacity` rows wait: a query that cannot keep up slows its feeders down. What is pushed at once
+    is taken whole. A callback of the query must not push into a source that may be full: nobody would empty it.
 
     >>> source = PushSource({"x": pa.int64()}, name="clicks")
     >>> source.push({"x": 1})
@@ -46,6 +47,8 @@ class PushSource:
     def __init__(
         self, schema: pa.Schema | Mapping[str, pa.DataType], *, name: str = "push", capacity: int = CAPACITY
     ) -> None:
+        if not isinstance(capacity, int) or capacity < 1:
+            raise PlanError(message("capacity is a number of rows above zero", {"got": repr(capacity)}))
         self.schema: pa.Schema = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
         self.name = name
         self._capacity = capacity

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from slackwater.errors import PlanError, SourceFailed, message
+from slackwater.events.gather import no_columns
+
+_HINT = "name the columns and their types with schema=pa.schema(...)"
 
 
 def schema_of_rows(rows: Sequence[Any], source: str) -> pa.Schema:
@@ -37,7 +43,39 @@ def batch_of_rows(rows: Sequence[Any], schema: pa.Schema, source: str) -> pa.Rec
     for row in rows:
         if not isinstance(row, Mapping) or not row.keys() <= known:
             raise SourceFailed.other_columns(source, ", ".join(schema.names), row)
+    columns = [_column([row.get(field.name) for row in rows], field, source) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else no_columns(len(rows))
+
+
+def _column(values: list[Any], field: pa.Field, source: str) -> pa.Array:
+    """Make a column of Python values; Arrow would cut 1.5 to 1 in a column of integers, so what it made is compared."""
     try:
-        return pa.RecordBatch.from_pylist(list(rows), schema=schema)
+        column = pa.array(values, field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
-        raise SourceFailed.unreadable(source, cause) from cause
+        raise SourceFailed.unreadable(source, cause, _HINT) from cause
+    if not (pa.types.is_primitive(field.type) or pa.types.is_decimal(field.type)):
+        return column
+    plain = int if pa.types.is_integer(field.type) else float if pa.types.is_float64(field.type) else None
+    if plain is not None and all(type(value) is plain or value is None for value in values):
+        return column
+    for value, kept in zip(values, column.to_pylist(), strict=True):
+        if not _same(value, kept):
+            facts = {
+                "source": source,
+                "column": f"{field.name} ({field.type})",
+                "value": repr(value),
+                "kept": repr(kept),
+            }
+            raise SourceFailed(message("a value does not fit its column without loss", facts, _HINT))
+    return column
+
+
+def _same(value: Any, kept: Any) -> bool:
+    """Whether a value came through: equal, both NaN, the same moment in another zone, or the nearest float."""
+    if value is None or kept is None:
+        return value is kept
+    if isinstance(value, datetime) and isinstance(kept, datetime) and (value.tzinfo is None) != (kept.tzinfo is None):
+        return value.replace(tzinfo=None) == kept.replace(tzinfo=None)
+    if isinstance(kept, float):
+        return math.isnan(kept) if value != value else math.isclose(value, kept, rel_tol=1e-6)  # noqa: PLR0124
+    return bool(value == kept) or not isinstance(value, int | float | Decimal | datetime)

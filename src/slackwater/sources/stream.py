@@ -83,6 +83,7 @@ def unstamped(source: Any, *, name: str | None = None, schema: pa.Schema | None 
 
 def feed_of(source: Any, name: str | None = None, schema: pa.Schema | None = None) -> Feed:
     """Find out what a source is, and read it accordingly."""
+    schema = pa.schema(schema) if isinstance(schema, Mapping) else schema
     feed = _feed_of(source, name, schema)
     if schema is not None and feed.schema != schema:
         hint = "leave schema= out: it is for iterables of mappings"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slackwater.errors import PlanError, message
+from slackwater.errors import PlanError, SourceFailed, message
 from slackwater.sources.readers import ReadFeed, ReadOnce
 from slackwater.sources.rows import batch_of_rows, schema_of_rows
 
@@ -34,13 +34,18 @@ def from_reader(reader: pa.RecordBatchReader, name: str) -> ReadFeed:
 
 
 def from_rows(rows: Iterable[Mapping[str, Any]], name: str, schema: pa.Schema | None = None) -> ReadFeed:
-    """Feed mappings such as {"at": 3, "x": "a"}. Without a schema, the first thousand rows decide the types.
+    """Feed mappings such as {"at": 3, "x": "a"}.
 
+    Without a schema, the first thousand rows decide the columns and types, and are read when the stream is made.
     A list can be read again and again, an iterator once.
     """
     again = isinstance(rows, list | tuple)
     iterator = iter(rows)
-    first = list(islice(iterator, ROWS_PER_CHUNK))
+    try:
+        # With a schema nothing needs to be read before the stream runs.
+        first = list(islice(iterator, ROWS_PER_CHUNK)) if schema is None else []
+    except Exception as cause:
+        raise SourceFailed.unreadable(name, cause) from cause
     if schema is None and not first:
         hint = "pass schema=pa.schema(...): there is no row to learn the columns from"
         raise PlanError(message("this source has no rows and no schema", {"source": name}, hint))

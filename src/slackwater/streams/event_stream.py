@@ -61,7 +61,11 @@ class EventStream(Stream):
         return type(self)(Select(self.node, name_outputs(columns, computed, self.node.schema)))
 
     def tumbling(self, size: Length, offset: Length | None = None) -> Self:
-        """Give each event the window [k*size, (k+1)*size) that it falls into; `offset` shifts all windows."""
+        """Give each event the window [k*size, (k+1)*size) that it falls into; `offset` shifts all windows.
+
+        Windows count from 1970 in UTC, whatever the zone of the column: "1d" is a day in UTC. The former time columns
+        stay as payload; one that is called as a new one gets "_before" after its name.
+        """
         window = Tumbling(self._length(size), self._offset(offset))
         return type(self)(AssignWindow(stamped(self.node), window))
 
@@ -77,7 +81,11 @@ class EventStream(Stream):
         return DisorderedStream(AssignWindow(stamped(self.node), window))
 
     def sliding(self, size: Length) -> Self:
-        """Let each event last for `size` from its time on."""
+        """Let each event last for `size` from its time on.
+
+        An aggregate behind it sums up every span in which the living events do not change; its work grows with the
+        number of events that live at once.
+        """
         return type(self)(AssignWindow(stamped(self.node), Sliding(self._length(size))))
 
     # ---- in order of time ------------------------------------------------------------------------------------------
@@ -94,7 +102,7 @@ class EventStream(Stream):
         """Put streams of the same columns together, in order of time. See `slackwater.union`."""
         from slackwater.streams.ordered import OrderedStream
 
-        nodes = [with_wide_dictionaries(stream.node) for stream in (self, *others)]
+        nodes = [with_wide_dictionaries(_node_of(stream, "union")) for stream in (self, *others)]
         return OrderedStream(Union(tuple(nodes)))
 
     def join(self, other: EventStream, *, on: str | Sequence[str] = (), within: Length | None = None) -> OrderedStream:
@@ -111,7 +119,7 @@ class EventStream(Stream):
         """
         from slackwater.streams.ordered import OrderedStream
 
-        left, right = _both_stamped(self.node, other.node)
+        left, right = _both_stamped(self.node, _node_of(other, "join"))
         meeting = Overlap() if within is None else Within.of(self._length(within))
         return OrderedStream(Join(left, right, _columns(on), meeting))
 
@@ -122,7 +130,7 @@ class EventStream(Stream):
         """
         from slackwater.streams.ordered import OrderedStream
 
-        first, second = _both_stamped(self.node, then.node)
+        first, second = _both_stamped(self.node, _node_of(then, "followed_by"))
         return OrderedStream(FollowedBy(first, second, _columns(on), self._length(within)))
 
     def _length(self, length: Length) -> Duration:
@@ -133,7 +141,16 @@ class EventStream(Stream):
 
 
 def _columns(on: str | Sequence[str]) -> tuple[str, ...]:
+    if not isinstance(on, str | list | tuple):
+        raise PlanError(message("on= names columns", {"got": repr(on)}, 'write on="k", or on=["k", "l"]'))
     return (on,) if isinstance(on, str) else tuple(on)
+
+
+def _node_of(stream: object, step: str) -> Node:
+    if not isinstance(stream, EventStream):
+        facts = {"got": f"{type(stream).__name__}: {stream!r}"}
+        raise PlanError(message(f"{step} takes streams", facts, "make one with sw.stream(...) first"))
+    return stream.node
 
 
 def _both_stamped(left: Node, right: Node) -> tuple[Node, Node]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.plan.aggregating_steps import aggregate
 from slackwater.plan.row_steps import stamped
+from slackwater.policies.aggregates import Aggregate
 
 if TYPE_CHECKING:
     from slackwater.plan.node import Node
-    from slackwater.policies.aggregates import Aggregate
     from slackwater.streams.ordered import OrderedStream
 
 
@@ -35,4 +35,8 @@ class GroupedStream:
 
         if not aggregates:
             raise PlanError(message("aggregate was asked for nothing", {}, "for example aggregate(n=sw.count())"))
+        for name, what in aggregates.items():
+            if not isinstance(what, Aggregate):
+                facts = {"name": name, "got": repr(what)}
+                raise PlanError(message("this is not an aggregate", facts, f"for example aggregate({name}=sw.count())"))
         return OrderedStream(aggregate(stamped(self.node), self.keys, aggregates))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import EventBatch
     from slackwater.events.schema import EventSchema
+    from slackwater.runners.in_process.state import Snapshot
     from slackwater.runners.runner import Counters
     from slackwater.streams.stream import Stream
 
@@ -76,7 +77,7 @@ class Query:
         """What every source and step has done so far."""
         return self._runner.counters()
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> Snapshot:
         """The state of every step, to be handed to open(resume=...). Rows not yet taken from sources are not in it."""
         return self._runner.snapshot()
 
@@ -99,8 +100,9 @@ def run_together(*streams: Stream, clock: Clock | None = None) -> list[Result]:
 
     An error that stops the run carries what was emitted before it, as `error.emitted`: one result per stream.
     """
-    if not streams:
-        raise PlanError(message("there is nothing to run", {}, "pass at least one stream"))
+    if not streams or not all(hasattr(stream, "node") for stream in streams):
+        facts = {"got": ", ".join(type(stream).__name__ for stream in streams) or "nothing"}
+        raise PlanError(message("run_together takes streams", facts, "run_together(a, b), not run_together([a, b])"))
     collected: list[list[pa.RecordBatch]] = [[] for _ in streams]
     query = Query([(stream, rows.append) for stream, rows in zip(streams, collected, strict=True)], clock)
 

@@ -12,10 +12,16 @@ if TYPE_CHECKING:
 
 
 class ParquetSink:
-    """Writes batches to one Parquet file; the file is whole and readable whenever it is closed."""
+    """Writes batches to one Parquet file that appears whole, or not at all.
+
+    Rows go to a file with ".partial" at the end of its name. When all went well it takes the place of the file that was
+    asked for; after a failure it stays, readable, with the rows that came before, and what was there before stays too.
+    """
 
     def __init__(self, path: str | Path, schema: pa.Schema) -> None:
-        self._writer = pyarrow.parquet.ParquetWriter(Path(path), schema)
+        self._path = Path(path)
+        self._partial = self._path.with_name(self._path.name + ".partial")
+        self._writer = pyarrow.parquet.ParquetWriter(self._partial, schema)
 
     def __call__(self, rows: pa.RecordBatch) -> None:
         """Write some rows."""
@@ -24,5 +30,9 @@ class ParquetSink:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._writer.close()
+        if error is None:
+            self._partial.replace(self._path)
+        else:
+            error.add_note(f"the rows before it are in {self._partial}")

@@ -86,7 +86,10 @@ class Stream:
             return query.run_to_end()
 
     def write_parquet(self, path: str | Path, clock: Clock | None = None) -> Result:
-        """Run, and write all rows to one Parquet file. A failing run leaves a readable file of the rows before it."""
+        """Run, and write all rows to one Parquet file, which appears when the run has succeeded.
+
+        A failing run leaves what was there before alone, and the rows up to the failure in a file "....partial".
+        """
         with ParquetSink(path, self.schema) as sink:
             return self.for_each(sink, clock=clock)
 

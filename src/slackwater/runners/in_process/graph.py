@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from slackwater.errors import PlanError, message
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.ports import Arc, Step
+from slackwater.runners.in_process.state import describe_steps, require_same_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +27,7 @@ class Graph:
 
     sources: list[SourceDriver] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    plan: dict[str, str] = field(default_factory=dict)
 
     def sources_above(self, step: Step, port: Port | None = None) -> set[SourceDriver]:
         """The sources that feed a step, or one of its inputs."""
@@ -45,7 +46,8 @@ def build_graph(
     graph = Graph()
     made: dict[Node, Step | SourceDriver] = {}
     names = name_steps(*(root for root, _ in outputs))
-    _require_same_steps(resume, {name for node, name in names.items() if isinstance(node, StepNode)})
+    graph.plan = describe_steps(names)
+    require_same_plan(resume, graph.plan)
     for node, name in names.items():
         if isinstance(node, SourceNode):
             driver = SourceDriver(name, node, node.feed.open(clock, wake), clock.now())
@@ -62,12 +64,3 @@ def build_graph(
     for root, sink in outputs:
         made[root].sinks.append(sink)
     return graph
-
-
-def _require_same_steps(resume: Mapping[str, Any], steps: set[str]) -> None:
-    """Refuse a snapshot that was taken of other steps."""
-    if resume and set(resume) != steps:
-        facts = {"in the snapshot": ", ".join(sorted(resume)), "in the plan": ", ".join(sorted(steps))}
-        raise PlanError(
-            message("this snapshot was taken of a different plan", facts, "resume the plan it was taken of")
-        )

@@ -17,10 +17,11 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from slackwater.errors import StepFailed
+from slackwater.errors import PlanError, RunError, StepFailed, message
 from slackwater.progress.punctuation import Origin
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.graph import build_graph
+from slackwater.runners.in_process.state import Snapshot
 from slackwater.runners.in_process.ticks import next_wake, punctuate_due
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ class InProcessRunner:
         buffer_limit: int = BUFFER_LIMIT,
         resume: Mapping[str, Any] | None = None,
     ) -> None:
+        for name, limit in (("batch_rows", batch_rows), ("buffer_limit", buffer_limit)):
+            if not isinstance(limit, int) or limit < 1:
+                raise PlanError(message(f"{name} is a number of rows above zero", {"got": repr(limit)}))
         self._wake = threading.Event()
         self._clock = clock
         self._batch_rows = batch_rows
@@ -61,6 +65,7 @@ class InProcessRunner:
         self._asked_in_vain = 0
         self._read_already: set[SourceDriver] = set()
         self._moved = False
+        self._failure: BaseException | None = None
         self._turn = 0
         self._queued = 0
         self.peak_queued = 0
@@ -94,6 +99,18 @@ class InProcessRunner:
         Say whether there may be more to do now. No source is read twice, so that an endless one does not keep a step
         from ending.
         """
+        if self._failure is not None:
+            facts = {"failure": f"{type(self._failure).__name__}: {self._failure}".splitlines()[0]}
+            hint = "open a new query, from a snapshot taken before it if there is one"
+            raise RunError(message("this query has failed and cannot go on", facts, hint)) from self._failure
+        try:
+            return self._step()
+        except BaseException as failure:
+            # Whatever stopped the batch on its way, parts of the graph have seen it and others have not.
+            self._failure = failure
+            raise
+
+    def _step(self) -> bool:
         # Cleared before looking, so that whatever comes after cuts the next sleep short.
         self._wake.clear()
         if self.finished:
@@ -109,9 +126,10 @@ class InProcessRunner:
         self._read_one(skip)
         return self._moved
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> Snapshot:
         """The state of every operator, by step; taken between calls of work()."""
-        return {step.name: step.operator.snapshot() for step in self._graph.steps}
+        states = {step.name: step.operator.snapshot() for step in self._graph.steps}
+        return Snapshot(states, self._graph.plan)
 
     def counters(self) -> dict[str, Counters]:
         """What every source and step has done, idle-waiting that still goes on included."""
