@@ -24,7 +24,15 @@ COLOURS = {"A": "#b2182b", "B": "#2166ac", "C": "#1a9850", "D": "#762a83"}
 @contextmanager
 def picture(name: str, title: str, machine: dict[str, Any]) -> Iterator[Any]:
     """Give axes to draw on, then save them as an SVG that is the same for the same data."""
-    mpl.rcParams.update({"svg.hashsalt": name, "font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
+    mpl.rcParams.update(
+        {
+            "svg.hashsalt": name,
+            "svg.fonttype": "none",
+            "font.size": 10,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+        }
+    )
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     axes.set_title(title, loc="left")
     yield axes

@@ -22,7 +22,7 @@ def ets(kept: dict[str, Any]) -> None:
         series = kept["series"][operator]
         _by_rate(
             f"{prefix}_latency",
-            f"Mean latency of the {operator}, 1000 and 1 events/s (figure 7)",
+            f"Mean latency of the {operator}, 500 and 0.5 events/s (figure 7)",
             "mean latency, ms",
             kept["machine"],
             [(rate, latency) for rate, latency, _ in series["periodic"]],
@@ -30,7 +30,7 @@ def ets(kept: dict[str, Any]) -> None:
         )
         _by_rate(
             f"{prefix}_queue",
-            f"Most elements waiting at the {operator}, 1000 and 1 events/s (figure 8)",
+            f"Most elements waiting at the {operator}, 500 and 0.5 events/s (figure 8)",
             "peak queue, elements",
             kept["machine"],
             [(rate, queue) for rate, _, queue in series["periodic"]],
