@@ -495,3 +495,16 @@ def test_an_aggregate_without_its_column_is_refused(make: Any) -> None:
     """None is no column."""
     with pytest.raises(PlanError, match="needs a column"):
         make(None)
+
+
+def test_a_piece_that_starts_where_a_finer_time_ends_is_shown_exactly() -> None:
+    """Starts in seconds and ends in milliseconds: what begins at an end must not be cut to a second."""
+    table = pa.table(
+        {
+            "at": pa.array([0, 1], pa.timestamp("s")),
+            "to": pa.array([1_500, 3_000], pa.timestamp("ms")),
+        }
+    )
+    counted = sw.stream(table, time="at", until="to").assume_ordered().aggregate(n=sw.count()).run().table
+    assert counted.column("at").cast(pa.int64()).to_pylist() == [0, 1_000_000, 1_500_000]
+    assert counted.column("n").to_pylist() == [1, 2, 1]

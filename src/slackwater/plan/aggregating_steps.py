@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import NeedsOrder, PlanError, message
+from slackwater.events.schema import EventSchema
 from slackwater.operators.aggregate import AggregateOperator, aggregate_schema
 from slackwater.operators.cut_at_changes import CutAtChangesOperator
 from slackwater.plan.combining_steps import Union, require_order
@@ -17,7 +18,6 @@ from slackwater.plan.row_steps import RowStep
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slackwater.events.schema import EventSchema
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Node
     from slackwater.policies.aggregates import Aggregate
@@ -32,6 +32,15 @@ class CutAtChanges(RowStep):
 
     def __post_init__(self) -> None:
         require_order(self.verb, self.input)
+
+    @cached_property
+    def schema(self) -> EventSchema:
+        """The input's; a piece may start where another event ends, so both time columns take the finer type."""
+        source = self.input.schema
+        if source.until is None or source.until.type == source.time.type:
+            return source
+        time, until = (column.renamed(column.name) for column in (source.time, source.until))
+        return EventSchema(source.payload, time, until, source.columns)
 
     @property
     def properties(self) -> Properties:
