@@ -17,8 +17,8 @@
         ├── SourceFailed         a source could not be read, or brought rows of other columns
         └── StepFailed           a user's function or a sink raised; names the step, the row and the cause
 
-Each message follows one formula: where, what was promised, what came, what to do. The texts are built by
-the named constructors below, so that each is written and tested once.
+Each message follows one formula, laid out by `message`: where, what was promised, what came, what to do. A text that
+is said in several places has a named constructor below, so that it is written and tested once.
 """
 
 from __future__ import annotations

@@ -338,3 +338,26 @@ def test_an_interrupt_is_not_taken_for_a_failure_of_a_step() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         sw.stream([_row(1)], time="at").for_each(interrupted)
+
+
+def test_a_snapshot_between_any_two_steps_has_all_that_was_read() -> None:
+    """Also where a source feeds two branches, of which a depth-first walk takes one first."""
+    values = list(range(10))
+    for steps in range(12):
+        seen: list[pa.RecordBatch] = []
+        sources = [sw.PushSource({"at": pa.int64(), "v": pa.int64()}, name="a") for _ in range(2)]
+        before, after = (_diamond(source) for source in sources)
+        sources[0].push([{"at": at, "v": at} for at in values])
+        query = before.open(seen.append, batch_rows=1)
+        for _ in range(steps):
+            query.step()
+        unread = values[len(values) - sources[0].waiting :]
+        resumed = after.open(seen.append, resume=query.snapshot())
+        sources[1].push([{"at": at, "v": at} for at in unread])
+        resumed.close()
+        assert sorted(value for rows in seen for value in rows.column("v").to_pylist()) == values
+
+
+def _diamond(source: sw.PushSource) -> sw.OrderedStream:
+    rows = sw.stream(source, time="at").assume_ordered()
+    return sw.union(rows.where(nw.col("v") < 5), rows.where(nw.col("v") >= 5))

@@ -55,7 +55,7 @@ class Query:
         self._runner.work()
 
     def step(self) -> bool:
-        """Take one batch from one source as far as it goes; say whether there may be more to do now."""
+        """Read each source at most once, as far as its rows go; say whether there may be more to do now."""
         return self._runner.step()
 
     def wait(self) -> None:

@@ -8,7 +8,7 @@ After each execution step the next operator is chosen by three rules:
 Paper: Bai, Thakkar, Wang, Zaniolo. Optimizing Timestamp Management in Data Stream Management Systems. ICDE 2007,
 sections 3 to 5.
 
-Invariant: between two calls of work() every queue is empty; what is held is held inside operators.
+Invariant: between two steps every queue is empty; what is held is held inside operators, so a snapshot has it all.
 """
 
 from __future__ import annotations
@@ -124,10 +124,11 @@ class InProcessRunner:
         # What a waiting step needs has been read; what it does not wait for can stay where it is.
         skip = set().union(*map(self._graph.sources_above, waiting)) if found else self._held_back()
         self._read_one(skip)
+        self._run_all()
         return self._moved
 
     def snapshot(self) -> Snapshot:
-        """The state of every operator, by step; taken between calls of work()."""
+        """The state of every operator, by step; taken between steps, when the queues are empty."""
         states = {step.name: step.operator.snapshot() for step in self._graph.steps}
         return Snapshot(states, self._graph.plan)
 
@@ -246,13 +247,12 @@ class InProcessRunner:
     # ---- sources ---------------------------------------------------------------------------------------------------
 
     def _read_one(self, skip: set[SourceDriver]) -> None:
-        """Read a batch from the next source in turn that has one, and run it through the graph."""
+        """Read a batch from the next source in turn that has one."""
         sources = self._graph.sources
         for offset in range(len(sources)):
             source = sources[(self._turn + offset) % len(sources)]
             if source not in skip and self._read(source):
                 self._turn = (self._turn + offset + 1) % len(sources)
-                self._run_all()
                 return
 
     def _read(self, source: SourceDriver) -> bool:
