@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from slackwater.events.batch import EventBatch
+
+OutputName: TypeAlias = str
+"""The name of an output beside the main one."""
+
+LATE: Final = "late"
+"""The output of rows that came after their time was said to be complete."""
+
+
+def band_output(band: int) -> OutputName:
+    """The output of a patience band; band 0 is the main output of its step."""
+    return f"band {band}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +25,10 @@ class Emission:
     """The batches that one call released, in order; punctuations stand inside them."""
 
     batches: tuple[EventBatch, ...] = ()
+    """What goes to the main output."""
+
+    side: tuple[tuple[OutputName, EventBatch], ...] = ()
+    """What goes to other outputs."""
 
     @classmethod
     def of(cls, *batches: EventBatch) -> Emission:

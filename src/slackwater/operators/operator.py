@@ -66,6 +66,10 @@ class Operator(ABC, Generic[StateT]):
         """How many events (or partial results) are held, for whatever reason."""
         return self.held_back()
 
+    def late(self) -> int:
+        """How many rows, since the very beginning, came too late and did not go to a band or the main output."""
+        return 0
+
     @abstractmethod
     def snapshot(self) -> StateT:
         """Return all that the operator remembers, as a value that later calls do not change."""
