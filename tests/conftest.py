@@ -1,8 +1,31 @@
-"""Settings for all tests: Hypothesis is deterministic, with a short and a thorough profile."""
+"""Settings for all tests, and a step with outputs beside its main one.
+
+Hypothesis is deterministic, with a short and a thorough profile.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, settings
+
+import slackwater as sw
+from slackwater.operators.emission import LATE, Emission, band_output
+from slackwater.operators.operator import Operator
+from slackwater.plan.node import SideOutput
+from slackwater.plan.properties import Order, Properties
+from slackwater.plan.row_steps import RowStep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from slackwater.events.batch import EventBatch
+    from slackwater.events.schema import EventSchema
+    from slackwater.progress.frontier import Port
+    from slackwater.streams.event_stream import EventStream
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -16,3 +39,93 @@ for _name, _examples in {"short": 40, "thorough": 1_000}.items():
         suppress_health_check=_SLOW_IS_FINE,
     )
 settings.load_profile("short")
+
+
+@dataclass(frozen=True)
+class PartState:
+    """What parting remembers: how many rows were late, and the rows of the batch before."""
+
+    late: int = 0
+    held: tuple[EventBatch, ...] = ()
+
+
+class PartOperator(Operator[PartState]):
+    """Sends odd numbers to "late", others from a hundred on to "band 1", and the rest on, one batch behind."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, resume: PartState | None) -> None:
+        self._state = resume or PartState()
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one port
+        """Part the rows; a punctuation lets go of those that were held, and goes on to main output and band."""
+        data = batch.data()
+        values = data.payload.column("v").to_numpy()
+        odd, much = values % 2 == 1, values >= 100
+        late, band, rest = (data.keep_rows(keep) for keep in (odd, ~odd & much, ~odd & ~much))
+        late = late.with_payload(late.payload.append_column("why", pa.array(["odd"] * late.rows, pa.string())))
+        said = batch.last_punctuation()
+        promise = () if said is None else (data.punctuation(said),)
+        released = (*self._state.held, *((rest,) if promise else ()), *promise)
+        self._state = PartState(self._state.late + late.rows, () if promise else (rest,))
+        side = [(LATE, late), (band_output(1), band), *((band_output(1), one) for one in promise)]
+        return Emission(released, tuple((output, one) for output, one in side if len(one)))
+
+    def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one port
+        """Let go of what was held."""
+        released, self._state = self._state.held, PartState(self._state.late)
+        return Emission(released)
+
+    def buffered(self) -> int:
+        """The rows of the batch before."""
+        return sum(batch.rows for batch in self._state.held)
+
+    def late(self) -> int:
+        """The odd ones."""
+        return self._state.late
+
+    def snapshot(self) -> PartState:
+        """Return the state, which is never changed in place."""
+        return self._state
+
+
+@dataclass(frozen=True, eq=False)
+class Part(RowStep):
+    """The plan node of the operator above."""
+
+    verb = "part"
+
+    def details(self) -> str:
+        """Nothing was chosen."""
+        return "late=diverted"
+
+    def reason(self) -> str:
+        """It is for tests."""
+        return "parts rows by their number"
+
+    def side_outputs(self) -> Mapping[str, tuple[EventSchema, Properties]]:
+        """Late rows in no order, with a column that says why; the band as ordered as the input."""
+        late = self.schema.with_payload(
+            self.schema.payload.append(pa.field("why", pa.string())), (*self.schema.columns, "why")
+        )
+        disordered = self.properties.but(order=Order.NONE)
+        return {LATE: (late, disordered), band_output(1): (self.schema, self.properties)}
+
+    def build(self, step: str, resume: PartState | None = None) -> Operator[Any]:  # noqa: ARG002 - it raises nothing
+        """Make the operator."""
+        return PartOperator(resume)
+
+
+Parting: TypeAlias = "Callable[[EventStream], tuple[sw.OrderedStream, sw.OrderedStream]]"
+"""Puts the step above behind a stream, and returns its main output and its band."""
+
+
+@pytest.fixture
+def part() -> Parting:
+    """A step that diverts late rows and has a band besides."""
+
+    def parted(stream: EventStream) -> tuple[sw.OrderedStream, sw.OrderedStream]:
+        step = Part(stream.node)
+        return sw.OrderedStream(step), sw.OrderedStream(SideOutput(step, band_output(1)))
+
+    return parted

@@ -14,6 +14,7 @@ from slackwater.errors import (
     BrokenOrder,
     BrokenPunctuation,
     Incompatible,
+    LateEvent,
     NeedsOrder,
     RunError,
     SchemaMismatch,
@@ -90,6 +91,17 @@ _TEXTS: dict[str, tuple[SlackwaterError, list[str]]] = {
     "BrokenOrder.by": (
         BrokenOrder.by("step 'union#1'", "time 3", "time 5"),
         ["step 'union#1'", "promised an ordered stream", "element     time 3", "came after  time 5", "hint: drop"],
+    ),
+    "LateEvent.of": (
+        LateEvent.of("step 'punctuate#1'", {"at": 3}, "3", "5"),
+        [
+            "step 'punctuate#1'",
+            "already closed",
+            "{'at': 3}",
+            "event time       3",
+            "complete before  5",
+            "hint: have more",
+        ],
     ),
     "UnknownEvent.adjusted_by": (
         UnknownEvent.adjusted_by("table", "adjust(x, 1, 2, 3)"),

@@ -1,12 +1,15 @@
 """Slackwater: the time layer for PySpark."""
 
 from slackwater.policies.aggregates import count, count_distinct, max, mean, min, sum, top_k
+from slackwater.policies.cadence import Every
+from slackwater.policies.late import Late
 from slackwater.policies.punctuations import Punctuations
 from slackwater.progress.clock import ManualClock, SystemClock
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners.runner import Result
 from slackwater.sources.push import PushSource
 from slackwater.sources.stream import arrivals, stream, unstamped
+from slackwater.streams.bands import Streams
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.ordered import OrderedStream, union
 from slackwater.streams.query import Query, run_together
@@ -15,12 +18,15 @@ __all__ = [
     "BEGINNING",
     "FOREVER",
     "DisorderedStream",
+    "Every",
+    "Late",
     "ManualClock",
     "OrderedStream",
     "Punctuations",
     "PushSource",
     "Query",
     "Result",
+    "Streams",
     "SystemClock",
     "arrivals",
     "count",

@@ -9,6 +9,7 @@
         ├── BadElement           an element that contradicts the elements before it
         │   ├── BrokenPunctuation    it concerns time that a punctuation had closed
         │   ├── BrokenOrder          it is older than its predecessor on a stream declared ordered
+        │   ├── LateEvent            it came after its time was complete, at a step that was told to refuse such
         │   ├── UnknownEvent         it adjusts an event that is not there
         │   ├── BackwardInterval     it ends before it starts
         │   ├── BadTime              its time is missing, or cannot be held in int64 microseconds
@@ -137,6 +138,21 @@ class BrokenOrder(BadElement):
                 f"{where} was promised an ordered stream and got an older element after a newer one",
                 {"element": came, "came after": after},
                 "drop assume_ordered() and treat the stream as disordered",
+            )
+        )
+
+
+class LateEvent(BadElement):
+    """An event came after its time was said to be complete, at a step that was told to refuse such events."""
+
+    @classmethod
+    def of(cls, where: str, event: object, time: str, complete_before: str) -> LateEvent:
+        """Name the event, its time and the bound that it missed."""
+        return cls(
+            message(
+                f"{where} got an event older than the time it had already closed",
+                {"event": event, "event time": time, "complete before": complete_before},
+                "have more patience, or another policy for late events: Late.divert(), Late.drop() or Late.adjust()",
             )
         )
 

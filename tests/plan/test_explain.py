@@ -14,6 +14,8 @@ import slackwater as sw
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.conftest import Parting
+
     from slackwater.streams.stream import Stream
 
 _SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -122,3 +124,33 @@ def test_every_line_has_a_reason(name: str) -> None:
     for line in _PLANS[name]().explain().splitlines():
         assert len([part for part in line.split("  ") if part.strip()]) >= 2, line
         assert line == line.rstrip()
+
+
+def test_a_step_with_several_outputs_is_shown_once(part: Parting) -> None:
+    """Below the first of them; what the rows of each are is said."""
+    main, band = part(sw.stream(pa.table({"at": [1], "v": [2]}), time="at", name="numbers").assume_ordered())
+    text = sw.union(main, band).explain()
+    lines = [[part.strip() for part in line.split("  ") if part.strip(" │")] for line in text.splitlines()]
+    assert lines[1:] == [
+        ["├─ part#1 late=diverted", "ordered, points", "parts rows by their number"],
+        ["└─ assume_ordered#1", "ordered, points", "declared ordered; the first event out of order is an error"],
+        ["└─ source#1 numbers time=at", "disordered, points", "times are the source's own"],
+        [
+            "└─ output#1 band 1",
+            "ordered, points",
+            "one output for each patience; this one waits longer than those before it",
+        ],
+        ["└─ part#1", "shown above; runs once"],
+    ]
+
+
+def test_the_late_output_is_explained(part: Parting) -> None:
+    """What its rows are, what is known of them, and which step they come from."""
+    main, _ = part(sw.stream(pa.table({"at": [1], "v": [2]}), time="at", name="numbers"))
+    assert (
+        main.late.explain()
+        == """\
+output#1 late                   disordered, points  the rows that came after their time was said to be complete
+└─ part#1 late=diverted         disordered, points  parts rows by their number
+   └─ source#1 numbers time=at  disordered, points  times are the source's own"""
+    )

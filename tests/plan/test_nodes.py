@@ -12,11 +12,14 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import BadDuration, NeedsOrder, PlanError, SchemaMismatch
-from slackwater.plan.node import name_steps, walk
+from slackwater.plan.node import SideOutput, StepNode, diverting_steps, name_steps, nearest_diverting_steps, walk
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
+from slackwater.runners.in_process.state import describe_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.conftest import Parting
 
     from slackwater.streams.stream import Stream
 
@@ -366,3 +369,53 @@ def test_steps_of_a_kind_are_numbered() -> None:
     """So that messages and counters can tell them apart."""
     stream = _ordered().where(nw.col("ok")).where(nw.col("v") > 1)
     assert list(name_steps(stream.node).values())[-2:] == ["where#1", "where#2"]
+
+
+# ---- outputs beside the main one ------------------------------------------------------------------------------------
+
+
+def test_a_side_output_has_the_columns_and_properties_that_its_step_gives_it(part: Parting) -> None:
+    """They need not be those of the main output."""
+    main, band = part(_ordered())
+    assert band.schema == main.schema
+    assert main.late.schema.names == [*main.schema.names, "why"]
+    assert (str(band.properties), str(main.late.properties)) == ("ordered, points", "disordered, points")
+    assert main.late.node.line == "output late"
+
+
+def test_an_output_that_a_step_does_not_have_is_refused(part: Parting) -> None:
+    """With those that it has."""
+    step, where = part(_ordered())[0].node, _ordered().where(nw.col("ok")).node
+    assert isinstance(step, StepNode)
+    assert isinstance(where, StepNode)
+    with pytest.raises(PlanError, match=r"(?s)part has no output 'band 2'.*there are  late, band 1"):
+        SideOutput(step, "band 2")
+    with pytest.raises(PlanError, match=r"(?s)where has no output 'late'.*there are  none beside the main one"):
+        SideOutput(where, "late")
+
+
+def test_side_outputs_are_nodes_with_names_but_change_no_name_of_a_step(part: Parting) -> None:
+    """The step is visited once, before all of its outputs, however many nodes stand for one of them."""
+    main, band = part(_ordered())
+    plain = name_steps(main.node)
+    names = name_steps(main.node, band.node, main.late.node, main.late.node)
+    assert list(names.values()) == ["source#1", "assume_ordered#1", "part#1", "output#1", "output#2", "output#3"]
+    assert plain.items() <= names.items()
+
+
+def test_snapshots_know_nothing_of_side_outputs(part: Parting) -> None:
+    """They have no operator and no state, so that reading one more of them leaves the plan the same."""
+    main, band = part(_ordered())
+    assert describe_steps(name_steps(main.node)) == describe_steps(name_steps(band.node, main.late.node))
+
+
+def test_the_diverting_steps_of_a_plan_are_found_with_their_names(part: Parting) -> None:
+    """All of them, and those that are met first on the ways up."""
+    first, _ = part(_ordered())
+    second, _ = part(first.where(nw.col("ok")))
+    other, _ = part(_ordered())
+    both = sw.union(second.where(nw.col("v") > 1), second, other)
+    assert list(diverting_steps(both.node).values()) == ["part#1", "part#2", "part#3"]
+    assert nearest_diverting_steps(both.node) == [second.node, other.node]
+    assert nearest_diverting_steps(second.late.node) == [second.node]
+    assert nearest_diverting_steps(_ordered().node) == []

@@ -64,6 +64,19 @@ def read_along(stream: sw.DisorderedStream) -> Iterator[int]:
         yield rows.num_rows
 
 
+def with_late_rows(stream: sw.OrderedStream, path: str) -> int:
+    """Rows that came too late: read, called back with, written, and in the result."""
+    assert_type(stream.late, sw.DisorderedStream)
+    late: list[pa.RecordBatch] = []
+    with stream.open(lambda _: None, on_late=late.append) as query:
+        query.work()
+    for _ in stream.batches(on_late=late.append):
+        pass
+    stream.write_parquet(path, late=f"late-{path}")
+    result = stream.for_each(lambda _: None, on_late=late.append)
+    return result.counters["source#1"].late + sum(table.num_rows for table in result.late.values())
+
+
 def together(one: sw.OrderedStream, other: sw.DisorderedStream) -> int:
     """Several streams in one run."""
     results = sw.run_together(one, other)

@@ -48,7 +48,8 @@ class StreamProgress:
         punctuated, reached = self.punctuated, self.reached
         data = batch.is_data()
         if data is None:
-            self._refuse_closed(batch, batch.start < punctuated, np.full(len(batch), punctuated), where)
+            if batch.start.min() < punctuated:
+                self._refuse_closed(batch, batch.start < punctuated, np.full(len(batch), punctuated), where)
         else:
             said = np.maximum.accumulate(np.where(data, punctuated, np.maximum(batch.start, punctuated)))
             self._refuse_closed(batch, data & (batch.start < said), said, where)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.plan.node import Node, name_steps
+from slackwater.plan.sort_as_needed import sort_as_needed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def explain(root: Node) -> str:
-    """Write the plan, last step first, one line per step with its facts and its reason."""
-    names = name_steps(root)
-    lines = list(_lines(root, "", "", set(), names))
+def explain(*roots: Node) -> str:
+    """Write the plan as it will run, last step first, one line per step with its facts and its reason."""
+    planned = sort_as_needed(*roots)
+    names = name_steps(*planned)
+    seen: set[int] = set()
+    lines = [line for root in planned for line in _lines(root, "", "", seen, names)]
     widths = [max(len(line[column]) for line in lines) for column in range(2)]
     return "\n".join(f"{what:<{widths[0]}}  {facts:<{widths[1]}}  {why}".rstrip() for what, facts, why in lines)
 

@@ -7,11 +7,15 @@ the operator that does it. Nodes are compared by identity: the same node used tw
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+
+from slackwater.errors import PlanError, message
+from slackwater.operators.emission import LATE, OutputName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from slackwater.events.schema import EventSchema
     from slackwater.operators.operator import Operator
@@ -57,6 +61,18 @@ class Node(ABC):
         """The node's line in explain(), without the tree."""
         return f"{self.verb} {self.details()}".strip()
 
+    def reading(self, *inputs: Node) -> Self:
+        """Return the same step on other inputs, which must have the columns of those it has."""
+        # Copied, not made anew: what was checked when it was written stays checked.
+        other, left = copy(self), iter(inputs)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Node):
+                object.__setattr__(other, field.name, next(left))
+            elif isinstance(value, tuple) and value and isinstance(value[0], Node):
+                object.__setattr__(other, field.name, tuple(next(left) for _ in value))
+        return other
+
 
 class StepNode(Node):
     """A node that an operator does."""
@@ -64,6 +80,55 @@ class StepNode(Node):
     @abstractmethod
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator, fresh or from a snapshot. `step` is its name in messages and counters."""
+
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """The outputs beside the main one: the columns of each, and what is known of it. Most steps have none."""
+        return {}
+
+    @property
+    def diverts(self) -> bool:
+        """Whether rows that come too late have an output of their own."""
+        return LATE in self.side_outputs()
+
+
+@dataclass(frozen=True, eq=False)
+class SideOutput(Node):
+    """An output of a step beside its main one, to be read like any stream. It only points: it runs nothing itself."""
+
+    step: StepNode
+    output: OutputName
+    verb = "output"
+
+    def __post_init__(self) -> None:
+        there_are = self.step.side_outputs()
+        if self.output not in there_are:
+            facts = {"step": self.step.line, "there are": ", ".join(there_are) or "none beside the main one"}
+            raise PlanError(message(f"{self.step.verb} has no output {self.output!r}", facts))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The step whose output it is."""
+        return (self.step,)
+
+    @property
+    def schema(self) -> EventSchema:
+        """The columns that the step gives this output."""
+        return self.step.side_outputs()[self.output][0]
+
+    @property
+    def properties(self) -> Properties:
+        """What the step knows of this output."""
+        return self.step.side_outputs()[self.output][1]
+
+    def details(self) -> str:
+        """Which output."""
+        return self.output
+
+    def reason(self) -> str:
+        """What the rows are."""
+        if self.output == LATE:
+            return "the rows that came after their time was said to be complete"
+        return "one output for each patience; this one waits longer than those before it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,3 +201,25 @@ def name_steps(*roots: Node) -> dict[Node, str]:
         counts[node.verb] = counts.get(node.verb, 0) + 1
         names[node] = f"{node.verb}#{counts[node.verb]}"
     return names
+
+
+def diverting_steps(*roots: Node) -> dict[StepNode, str]:
+    """The steps that give rows that come too late an output of their own, with their names."""
+    return {node: name for node, name in name_steps(*roots).items() if isinstance(node, StepNode) and node.diverts}
+
+
+def nearest_diverting_steps(root: Node) -> list[StepNode]:
+    """The diverting steps that are met first on the ways up from a node; each once."""
+    found: list[StepNode] = []
+    seen: set[Node] = set()
+    ahead = [root]
+    while ahead:
+        node = ahead.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, StepNode) and node.diverts:
+            found.append(node)
+        else:
+            ahead += reversed(node.inputs)
+    return found

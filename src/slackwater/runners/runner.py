@@ -30,9 +30,13 @@ class Counters:
     idle_waiting: Duration = 0
     """For how long something was held back because an input was silent."""
 
+    late: int = 0
+    """Rows that came too late and did not go on. A query that was resumed goes on counting where the other was."""
+
     def __str__(self) -> str:
+        late = f"late {self.late}, " if self.late else ""
         return (
-            f"in {self.rows_in} +{self.punctuations_in}p, out {self.rows_out} +{self.punctuations_out}p, "
+            f"in {self.rows_in} +{self.punctuations_in}p, out {self.rows_out} +{self.punctuations_out}p, {late}"
             f"held {self.buffered} (peak {self.peak_buffered}), idle-waiting {format_duration(self.idle_waiting)}"
         )
 
@@ -50,7 +54,12 @@ class Result:
     peak_queued: int = 0
     """The most elements that ever waited at once, in queues and for silent inputs."""
 
+    late: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
+    """The rows that came too late, by the name in explain() of the step that diverted them."""
+
     def __str__(self) -> str:
+        late = sum(counters.late for counters in self.counters.values())
+        rows = f"{self.table.num_rows} rows" + (f", {late} came too late" if late else "")
         width = max(map(len, self.counters), default=0)
         steps = [f"{name:<{width}}  {counters}" for name, counters in self.counters.items()]
-        return "\n".join([f"{self.table.num_rows} rows", *steps])
+        return "\n".join([rows, *steps])

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slackwater.plan.row_steps import AssumeOrdered
+from slackwater.errors import PlanError, message
+from slackwater.plan.bands import punctuated
+from slackwater.plan.ordering_steps import Sort
+from slackwater.plan.row_steps import AssumeOrdered, stamped
+from slackwater.policies.cadence import default_cadence
+from slackwater.policies.late import Late
+from slackwater.progress.instants import as_duration
 from slackwater.streams.event_stream import EventStream
 
 if TYPE_CHECKING:
+    from slackwater.policies.aggregates import Aggregate
+    from slackwater.policies.cadence import Every
+    from slackwater.policies.punctuations import Length
+    from slackwater.streams.bands import Streams, SubPlan
     from slackwater.streams.ordered import OrderedStream
+
+_DIVERT = Late.divert()
 
 
 class DisorderedStream(EventStream):
@@ -24,3 +36,65 @@ class DisorderedStream(EventStream):
         from slackwater.streams.ordered import OrderedStream
 
         return OrderedStream(AssumeOrdered(self.node))
+
+    def sort(
+        self, patience: Length | None = None, *, every: Every | None = None, late: Late = _DIVERT
+    ) -> OrderedStream:
+        """Put events in order of time, waiting for late ones as long as the patience; equal times as they came.
+
+        A time is complete when the greatest time seen is a patience past it; an event exactly at that bound is still
+        in time. `every` says how often the bound moves, by default ten times in a patience. `late` says what becomes
+        of older events: by default they go to the late output, with the bound they missed and by how much. After a
+        window, patience counts by the times that events had before it.
+
+        Without a patience the stream's own punctuations are obeyed; one that has none is sorted at its end.
+
+        >>> import slackwater as sw
+        >>> ordered = sw.stream([{"at": at} for at in (1, 5, 3, 9, 2)], time="at").sort(patience=3)
+        >>> result = ordered.run()
+        >>> result.table["at"].to_pylist(), result.late["punctuate#1"].to_pylist()
+        ([1, 3, 5, 9], [{'at': 2, 'late_bound': 6, 'late_by': 4}])
+        """
+        from slackwater.streams.ordered import OrderedStream
+
+        node = stamped(self.node)
+        if patience is None:
+            if every is not None or late != _DIVERT:
+                facts = {"every": every, "late": late}
+                raise PlanError(message("every= and late= go with a patience", facts, 'sort(patience="5s", ...)'))
+            return OrderedStream(Sort(node))
+        calendar = node.schema.calendar
+        wait = as_duration(patience, calendar=calendar)
+        (band,) = punctuated(node, (wait,), every or default_cadence(wait, calendar=calendar), late)
+        return OrderedStream(Sort(band))
+
+    def in_bands(
+        self,
+        *patiences: Length,
+        every: Every | None = None,
+        late: Late = _DIVERT,
+        partial: SubPlan | None = None,
+        merge: SubPlan | None = None,
+        **aggregates: Aggregate,
+    ) -> Streams:
+        """Give a stream for each patience, the shortest first: early answers soon, fuller ones later, in one pass.
+
+        Alone it gives the events themselves, in order; what follows is computed for each stream by itself. With
+        aggregates each event is summed up once, and partial results go from band to band: after
+        `tumbling("1h").in_bands("1m", "1h", n=sw.count())` memory holds counts, not events. With `partial` and `merge`,
+        functions from an ordered stream to an ordered stream, the same is done for your own query: `partial` sums up a
+        part of the events, and `merge` puts the results of two parts together.
+
+        Answers have a column `band`: of two for the same window and key, the one of the greater band replaces the
+        other. Rows too late for the last patience are treated as by sort().
+        """
+        from slackwater.streams import bands
+
+        if (partial is None) != (merge is None) or (partial and aggregates):
+            hint = "give aggregates, or both partial= and merge=, or none of them"
+            raise PlanError(message("in_bands needs to know how parts are put together", {}, hint))
+        if partial is not None and merge is not None:
+            return bands.bands_of_sub_plan(self.node, partial, merge, patiences, every, late)
+        if aggregates:
+            return self.group_by().in_bands(*patiences, every=every, late=late, **aggregates)
+        return bands.bands_of_events(self.node, patiences, every, late)

@@ -16,6 +16,7 @@ from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling
 from slackwater.progress.instants import as_duration
 from slackwater.streams.grouped import GroupedStream
+from slackwater.streams.late_rows import nearest_late_stream
 from slackwater.streams.stream import Stream
 
 if TYPE_CHECKING:
@@ -87,6 +88,16 @@ class EventStream(Stream):
         number of events that live at once.
         """
         return type(self)(AssignWindow(stamped(self.node), Sliding(self._length(size))))
+
+    # ---- beside the main output -------------------------------------------------------------------------------------
+
+    @property
+    def late(self) -> DisorderedStream:
+        """The rows that came too late for the nearest step above this stream, as a stream of its own.
+
+        It can be filtered, written, and run together with the others: `run_together(hourly, hourly.late)`.
+        """
+        return nearest_late_stream(self)
 
     # ---- in order of time ------------------------------------------------------------------------------------------
 

@@ -6,15 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pyarrow as pa
 
 from slackwater.errors import PlanError, RunError, message
 from slackwater.progress.clock import Clock, SystemClock
 from slackwater.runners.in_process.runner import InProcessRunner
 from slackwater.runners.runner import Result
+from slackwater.streams.late_rows import late_streams, require_late_rows_taken
+from slackwater.streams.sinks import TableSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -23,21 +24,32 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
     from slackwater.runners.in_process.state import Snapshot
     from slackwater.runners.runner import Counters
+    from slackwater.streams.late_rows import Callback
     from slackwater.streams.stream import Stream
 
 
 class Query:
-    """One or more streams running together in process; what they share runs once."""
+    """One or more streams running together in process; what they share runs once.
+
+    `on_late` takes the rows that come too late. A plan that diverts such rows must have it, or a stream that reads
+    them, such as `stream.late`.
+    """
 
     def __init__(
         self,
-        outputs: Sequence[tuple[Stream, Callable[[pa.RecordBatch], Any]]],
+        outputs: Sequence[tuple[Stream, Callback]],
         clock: Clock | None = None,
         resume: Mapping[str, Any] | None = None,
+        on_late: Callback | None = None,
         **options: int,
     ) -> None:
+        late = late_streams(*(stream for stream, _ in outputs))
+        if on_late is not None:
+            outputs = [*outputs, *((stream, on_late) for stream in late.values())]
+        require_late_rows_taken(*(stream for stream, _ in outputs))
         wired = [(stream.node, partial(_show, stream.node.schema, callback)) for stream, callback in outputs]
         self._schema = outputs[0][0].schema
+        self._late = {name: stream.schema.empty_table() for name, stream in late.items()}
         self._runner = InProcessRunner(wired, clock or SystemClock(), resume=resume, **options)
 
     @property
@@ -71,7 +83,7 @@ class Query:
         """Work until every source has ended."""
         while not self.finished:
             self.work_or_wait()
-        return Result(self._schema.empty_table(), self.counters(), self.peak_queued)
+        return Result(self._schema.empty_table(), self.counters(), self.peak_queued, self._late)
 
     def counters(self) -> dict[str, Counters]:
         """What every source and step has done so far."""
@@ -98,19 +110,31 @@ class Query:
 def run_together(*streams: Stream, clock: Clock | None = None) -> list[Result]:
     """Run several streams as one query and return a result for each; steps that they share run once.
 
-    An error that stops the run carries what was emitted before it, as `error.emitted`: one result per stream.
+    Every result has the late rows of all steps that divert them. An error that stops the run carries what was emitted
+    before it, as `error.emitted`: one result per stream.
     """
     if not streams or not all(hasattr(stream, "node") for stream in streams):
         facts = {"got": ", ".join(type(stream).__name__ for stream in streams) or "nothing"}
         raise PlanError(message("run_together takes streams", facts, "run_together(a, b), not run_together([a, b])"))
-    collected: list[list[pa.RecordBatch]] = [[] for _ in streams]
-    query = Query([(stream, rows.append) for stream, rows in zip(streams, collected, strict=True)], clock)
+    tables = [TableSink(stream.schema) for stream in streams]
+    return run_into(list(zip(streams, tables, strict=True)), tables, clock)
+
+
+def run_into(
+    outputs: Sequence[tuple[Stream, Callback]],
+    tables: Sequence[TableSink],
+    clock: Clock | None = None,
+    on_late: Callback | None = None,
+) -> list[Result]:
+    """Run streams to their end and return a result for each table; without `on_late` they have the late rows too."""
+    late = late_streams(*(stream for stream, _ in outputs))
+    kept = {name: TableSink(stream.schema) for name, stream in late.items()}
+    taken = [(stream, kept[name] if on_late is None else on_late) for name, stream in late.items()]
+    query = Query([*outputs, *taken], clock)
 
     def results() -> list[Result]:
-        tables = [
-            pa.Table.from_batches(rows, schema=stream.schema) for stream, rows in zip(streams, collected, strict=True)
-        ]
-        return [Result(table, query.counters(), query.peak_queued) for table in tables]
+        late_tables = {name: sink.table() for name, sink in kept.items()}
+        return [Result(sink.table(), query.counters(), query.peak_queued, late_tables) for sink in tables]
 
     try:
         with query:
@@ -131,5 +155,5 @@ def starts_of(stream: Stream, clock: Clock | None = None) -> NDArray[np.int64]:
     return np.concatenate(starts)
 
 
-def _show(schema: EventSchema, callback: Callable[[pa.RecordBatch], Any], batch: EventBatch) -> None:
+def _show(schema: EventSchema, callback: Callback, batch: EventBatch) -> None:
     callback(schema.show(batch))

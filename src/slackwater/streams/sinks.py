@@ -1,14 +1,28 @@
-"""Where rows go when they are not wanted as a table."""
+"""Where rows go: a table, a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+import pyarrow as pa
 import pyarrow.parquet
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+
+class TableSink:
+    """Keeps batches until they are wanted as one table."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._rows: list[pa.RecordBatch] = []
+
+    def __call__(self, rows: pa.RecordBatch) -> None:
+        """Keep some rows."""
+        self._rows.append(rows)
+
+    def table(self) -> pa.Table:
+        """Return all rows so far; of no rows, the right columns. Copies nothing."""
+        return pa.Table.from_batches(self._rows, schema=self._schema)
 
 
 class ParquetSink:

@@ -6,16 +6,18 @@ A stream is a frozen handle on a plan node. Its methods add a node and return a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater.disorder.profile import DisorderProfile
+from slackwater.errors import PlanError, message
 from slackwater.plan.explain import explain
-from slackwater.streams.query import Query, run_together, starts_of
-from slackwater.streams.sinks import ParquetSink
+from slackwater.streams.late_rows import only_late_stream, require_late_rows_taken
+from slackwater.streams.query import Query, run_into, run_together, starts_of
+from slackwater.streams.sinks import ParquetSink, TableSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-    from pathlib import Path
+    from collections.abc import Generator, Mapping
 
     import pyarrow as pa
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from slackwater.plan.properties import Properties
     from slackwater.progress.clock import Clock
     from slackwater.runners.runner import Result
+    from slackwater.streams.late_rows import Callback
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Stream:
         return explain(self.node)
 
     def run(self, clock: Clock | None = None) -> Result:
-        """Run in this thread until every source has ended, and return all rows as one table."""
+        """Run in this thread until every source has ended, and return all rows as one table, late ones apart."""
         (result,) = run_together(self, clock=clock)
         return result
 
@@ -69,10 +72,20 @@ class Stream:
         """
         return DisorderProfile.of(starts_of(self, clock), calendar=self.node.schema.calendar)
 
-    def batches(self, clock: Clock | None = None) -> Generator[pa.RecordBatch, None, None]:
-        """Run, and hand out the rows as they come. Stopping early closes the sources."""
+    def batches(
+        self, clock: Clock | None = None, on_late: Callback | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Run, and hand out the rows as they come. Stopping early closes the sources.
+
+        `on_late` takes the rows that come too late; a plan that diverts such rows must have it.
+        """
+        if on_late is None:
+            require_late_rows_taken(self)  # now, and not when the first batch is asked for
+        return self._hand_out(clock, on_late)
+
+    def _hand_out(self, clock: Clock | None, on_late: Callback | None) -> Generator[pa.RecordBatch, None, None]:
         ready: list[pa.RecordBatch] = []
-        with self.open(ready.append, clock=clock) as query:
+        with self.open(ready.append, clock=clock, on_late=on_late) as query:
             while not query.finished:
                 more = query.step()
                 yield from ready
@@ -80,28 +93,40 @@ class Stream:
                 if not more:
                     query.wait()
 
-    def for_each(self, callback: Callable[[pa.RecordBatch], Any], clock: Clock | None = None) -> Result:
-        """Run, and call back with every batch of rows. The result's table is empty: the rows went to the callback."""
-        with self.open(callback, clock=clock) as query:
-            return query.run_to_end()
+    def for_each(self, callback: Callback, clock: Clock | None = None, on_late: Callback | None = None) -> Result:
+        """Run, and call back with every batch of rows. The result's table is empty: the rows went to the callback.
 
-    def write_parquet(self, path: str | Path, clock: Clock | None = None) -> Result:
+        Rows that come too late go to `on_late`; without it the result has them.
+        """
+        (result,) = run_into([(self, callback)], [TableSink(self.schema)], clock, on_late)
+        return result
+
+    def write_parquet(self, path: str | Path, clock: Clock | None = None, late: str | Path | None = None) -> Result:
         """Run, and write all rows to one Parquet file, which appears when the run has succeeded.
 
+        Rows that come too late go to the file `late`, if one is named; otherwise the result has them.
         A failing run leaves what was there before alone, and the rows up to the failure in a file "....partial".
         """
-        with ParquetSink(path, self.schema) as sink:
-            return self.for_each(sink, clock=clock)
+        if late is None:
+            with ParquetSink(path, self.schema) as sink:
+                return self.for_each(sink, clock=clock)
+        late_schema = only_late_stream(self).schema
+        if Path(path).resolve() == Path(late).resolve():
+            raise PlanError(message("late rows need a file of their own", {"both": path}, "name another file"))
+        with ParquetSink(path, self.schema) as sink, ParquetSink(late, late_schema) as late_sink:
+            return self.for_each(sink, clock=clock, on_late=late_sink)
 
     def open(
         self,
-        on_batch: Callable[[pa.RecordBatch], Any],
+        on_batch: Callback,
         clock: Clock | None = None,
         resume: Mapping[str, Any] | None = None,
+        on_late: Callback | None = None,
         **options: int,
     ) -> Query:
         """Start a live query that is driven by hand: work() does what can be done now, close() flushes and ends.
 
-        `resume` takes what Query.snapshot() returned. `options` are batch_rows and buffer_limit of the runner.
+        `resume` takes what Query.snapshot() returned. `on_late` takes the rows that come too late; a plan that diverts
+        such rows must have it. `options` are batch_rows and buffer_limit of the runner.
         """
-        return Query([(self, on_batch)], clock=clock, resume=resume, **options)
+        return Query([(self, on_batch)], clock=clock, resume=resume, on_late=on_late, **options)

@@ -16,20 +16,27 @@ from slackwater.events.elements import Insert, elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
+from slackwater.operators.banded_aggregate import BandedAggregateOperator
 from slackwater.operators.cut_at_changes import CutAtChangesOperator
+from slackwater.operators.emission import band_output
 from slackwater.operators.followed_by import FollowedByOperator
 from slackwater.operators.join import JoinOperator
 from slackwater.operators.pass_through import PassThroughOperator
+from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.select import SelectOperator
+from slackwater.operators.sort import SortOperator
 from slackwater.operators.stamp import StampOperator
 from slackwater.operators.union import UnionOperator
 from slackwater.operators.where import WhereOperator
 from slackwater.operators.window import WindowOperator
 from slackwater.policies.aggregates import count, count_distinct, max, mean, min, sum, top_k  # noqa: A004
+from slackwater.policies.cadence import Every
+from slackwater.policies.late import Late
 from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
 from slackwater.testing.oracles.aggregate import aggregate_oracle
 from slackwater.testing.oracles.matching import followed_by_oracle, join_oracle
+from slackwater.testing.oracles.punctuate import punctuate_oracle
 from slackwater.testing.oracles.windows import window_oracle
 from slackwater.testing.strategies import disordered_batches, ordered_batches
 from slackwater.testing.torture import TICK, Streams, TortureCase
@@ -135,6 +142,50 @@ def _cut(keys: tuple[str, ...]) -> TortureCase:
     )
 
 
+def _punctuate(every: Every, late: Late, *patiences: int) -> TortureCase:
+    cadence = every.resolved(calendar=False)
+
+    def oracle(streams: Streams) -> Iterable[Insert]:
+        dealt = punctuate_oracle([list(elements_of(streams[0]))], patiences, cadence, late, points=False)
+        return [element for element in dealt.bands[0] if isinstance(element, Insert)]
+
+    return TortureCase(
+        f"punctuate {every} with patience {patiences}, late rows {late}",
+        PunctuateOperator,
+        lambda state: PunctuateOperator(INTERVALS, patiences, cadence, late, resume=state),
+        st.tuples(disordered_batches(PAYLOAD, intervals=True)),
+        oracle,
+        ordered=False,
+    )
+
+
+def _sort(schema: EventSchema) -> TortureCase:
+    intervals = schema is INTERVALS
+    return TortureCase(
+        f"sort {'intervals' if intervals else 'points'}",
+        SortOperator,
+        lambda state: SortOperator(schema, resume=state),
+        st.tuples(disordered_batches(PAYLOAD, intervals=intervals)),
+        _inserts,
+    )
+
+
+def _in_bands(keys: tuple[str, ...], band: int) -> TortureCase:
+    def oracle(streams: Streams) -> Iterable[Insert]:
+        events = [event for port in range(band + 1) for event in _inserts(streams, port)]
+        for answer in aggregate_oracle(events, PAYLOAD.names, keys, AGGREGATES):
+            yield Insert((*_row(answer), band), answer.start, answer.end)
+
+    return TortureCase(
+        f"in_bands by {keys}, band {band} of 3",
+        BandedAggregateOperator,
+        lambda state: BandedAggregateOperator(INTERVALS, keys, AGGREGATES, 3, resume=state),
+        st.tuples(*[disordered_batches(PAYLOAD, intervals=True, max_rows=12)] * 3),
+        oracle,
+        output=band_output(band) if band else None,
+    )
+
+
 def _matching(
     name: str, build: Callable[[Any], Operator[Any]], streams: SearchStrategy[Streams], oracle: Callable[..., Any]
 ) -> TortureCase:
@@ -207,6 +258,12 @@ CASES: tuple[TortureCase, ...] = (
     *(_aggregate(keys, ordered=ordered) for keys in ((), ("k",)) for ordered in (True, False)),
     _cut(()),
     _cut(("k",)),
+    _punctuate(Every.rows(3), Late.divert(), 5),
+    _punctuate(Every.time(4), Late.adjust(), 5),
+    _punctuate(Every.time(4), Late.drop(), 2, 10),
+    _sort(POINTS),
+    _sort(INTERVALS),
+    *(_in_bands(keys, band) for keys in ((), ("k",)) for band in range(3)),
     _matching(
         "join within 3 by key",
         lambda state: JoinOperator(POINTS, POINTS, ("k",), Within.of(3), resume=state),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from slackwater.events.batch import EventBatch
+    from slackwater.operators.emission import Emission, OutputName
     from slackwater.progress.frontier import Port
 
 Streams: TypeAlias = "tuple[EventBatch, ...]"
@@ -53,6 +54,9 @@ class TortureCase:
 
     ordered: bool = True
     """Whether the output must be ordered by start."""
+
+    output: OutputName | None = None
+    """The output that is looked at: the main one, or one beside it."""
 
 
 class Cut(Enum):
@@ -91,13 +95,20 @@ def drive(
             state = operator.snapshot()
             operator = case.build(state)
         if operator.ticks:
-            said += operator.on_tick(TICK).batches
-        said += (operator.on_end(port) if batch is None else operator.on_batch(port, batch)).batches
+            said += _batches(operator.on_tick(TICK), case.output)
+        emission = operator.on_end(port) if batch is None else operator.on_batch(port, batch)
+        said += _batches(emission, case.output)
         operator.check()
         waits = operator.idle_waiting_on()
         assert waits is None or (0 <= waits < ports and operator.buffered()), "waits without holding anything"
     assert operator.buffered() == 0, f"{operator.buffered()} left inside after all inputs ended"
     return said
+
+
+def _batches(emission: Emission, output: OutputName | None) -> list[EventBatch]:
+    if output is None:
+        return list(emission.batches)
+    return [batch for name, batch in emission.side if name == output]
 
 
 def assert_lawful(said: Iterable[EventBatch], *, ordered: bool) -> None:

@@ -19,6 +19,7 @@ from slackwater.plan.properties import Stamps
 from slackwater.policies.punctuations import When
 from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.progress.punctuation import Origin, Punctuation
+from slackwater.runners.in_process.ports import Output
 from slackwater.runners.runner import Counters
 
 if TYPE_CHECKING:
@@ -26,23 +27,19 @@ if TYPE_CHECKING:
 
     from slackwater.plan.feed import Reader
     from slackwater.plan.node import SourceNode
-    from slackwater.runners.in_process.ports import Arc, Sink
 
 
-class SourceDriver:
+class SourceDriver(Output):
     """Feeds one source's rows and punctuations into the graph."""
 
     __slots__ = (
         "_lead", "_no_rows", "_promised", "_reader", "_schema", "_stamps",
-        "counters", "end_sent", "live", "name", "next_beat", "outputs", "policy", "sinks",
+        "end_sent", "live", "next_beat", "policy",
     )  # fmt: skip
 
     def __init__(self, name: str, node: SourceNode, reader: Reader, now: Instant) -> None:
-        self.name = name
+        super().__init__(name, Counters())
         self.live = node.feed.live
-        self.outputs: list[Arc] = []
-        self.sinks: list[Sink] = []
-        self.counters = Counters()
         self.policy = node.punctuations
         self.next_beat = now + self.policy.every
         self.end_sent = False

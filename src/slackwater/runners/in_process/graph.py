@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from slackwater.plan.node import Node, SourceNode, StepNode, name_steps
+from slackwater.plan.node import Node, SideOutput, SourceNode, StepNode, name_steps
+from slackwater.plan.sort_as_needed import sort_as_needed
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.ports import Arc, Step
 from slackwater.runners.in_process.state import describe_steps, require_same_plan
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from slackwater.progress.clock import Clock
     from slackwater.progress.frontier import Port
-    from slackwater.runners.in_process.ports import Sink
+    from slackwater.runners.in_process.ports import Output, Sink
 
 
 @dataclass
@@ -31,11 +32,16 @@ class Graph:
 
     def sources_above(self, step: Step, port: Port | None = None) -> set[SourceDriver]:
         """The sources that feed a step, or one of its inputs."""
-        arcs = step.inputs if port is None else [step.inputs[port]]
         found: set[SourceDriver] = set()
-        for arc in arcs:
-            producer = arc.producer
-            found |= {producer} if isinstance(producer, SourceDriver) else self.sources_above(producer)
+        seen: set[Step | SourceDriver] = set()
+        ahead = [arc.producer for arc in (step.inputs if port is None else [step.inputs[port]])]
+        while ahead:
+            producer = ahead.pop()
+            if isinstance(producer, SourceDriver):
+                found.add(producer)
+            elif producer not in seen:
+                seen.add(producer)
+                ahead += [arc.producer for arc in producer.inputs]
         return found
 
 
@@ -44,23 +50,31 @@ def build_graph(
 ) -> Graph:
     """Build every operator once, fresh or from its snapshot, and connect them, up to the sinks."""
     graph = Graph()
-    made: dict[Node, Step | SourceDriver] = {}
-    names = name_steps(*(root for root, _ in outputs))
+    steps: dict[Node, Step] = {}
+    made: dict[Node, tuple[Step | SourceDriver, Output]] = {}
+    roots = sort_as_needed(*(root for root, _ in outputs))
+    names = name_steps(*roots)
     graph.plan = describe_steps(names)
     require_same_plan(resume, graph.plan)
     for node, name in names.items():
         if isinstance(node, SourceNode):
             driver = SourceDriver(name, node, node.feed.open(clock, wake), clock.now())
             graph.sources.append(driver)
-            made[node] = driver
+            made[node] = (driver, driver)
         elif isinstance(node, StepNode):
-            step = Step(name, node.build(name, resume.get(name)), len(node.inputs))
+            step = Step(name, node.build(name, resume.get(name)), len(node.inputs), node.side_outputs())
             for port, source in enumerate(node.inputs):
-                arc = Arc(made[source], step, port)
-                made[source].outputs.append(arc)
+                producer, output = made[source]
+                arc = Arc(producer, step, port)
+                output.arcs.append(arc)
                 step.inputs.append(arc)
             graph.steps.append(step)
-            made[node] = step
-    for root, sink in outputs:
-        made[root].sinks.append(sink)
+            steps[node] = step
+            made[node] = (step, step)
+        elif isinstance(node, SideOutput):
+            step = steps[node.step]
+            made[node] = (step, step.side[node.output])
+    for root, (_, sink) in zip(roots, outputs, strict=True):
+        _, output = made[root]
+        output.sinks.append(sink)
     return graph

@@ -1,15 +1,16 @@
-"""The arcs of the query graph: queues from one step to an input of another."""
+"""The outputs of sources and steps, and the arcs of the query graph: queues from an output to an input of a step."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from slackwater.operators.emission import LATE, OutputName
 from slackwater.operators.operator import Operator, StatelessOperator
 from slackwater.runners.runner import Counters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from slackwater.events.batch import EventBatch
     from slackwater.progress.frontier import Port
@@ -33,30 +34,32 @@ class Arc:
         self.queue: deque[EventBatch | None] = deque()
 
 
-class Step:
-    """An operator at its place in the graph."""
+class Output:
+    """Where batches leave: the arcs that carry them on, the sinks that take them, and the counters that count them."""
 
-    __slots__ = (
-        "counters",
-        "held_back",
-        "holds",
-        "idle_since",
-        "inputs",
-        "name",
-        "open_inputs",
-        "operator",
-        "outputs",
-        "sinks",
-    )
+    __slots__ = ("arcs", "counters", "name", "sinks")
 
-    def __init__(self, name: str, operator: Operator[Any], ports: int) -> None:
+    def __init__(self, name: str, counters: Counters) -> None:
         self.name = name
+        self.counters = counters
+        self.arcs: list[Arc] = []
+        self.sinks: list[Sink] = []
+
+
+class Step(Output):
+    """An operator at its place in the graph; the step itself is its main output, `side` has those beside it."""
+
+    __slots__ = ("held_back", "holds", "idle_since", "inputs", "open_inputs", "operator", "side")
+
+    def __init__(self, name: str, operator: Operator[Any], ports: int, side: Iterable[OutputName] = ()) -> None:
+        super().__init__(name, Counters())
         self.operator = operator
         self.inputs: list[Arc] = []
-        self.outputs: list[Arc] = []
-        self.sinks: list[Sink] = []
+        # Late rows did not go on: the operator counts them, so that they are not counted among the rows out.
+        self.side = {
+            output: Output(f"{name} ({output})", Counters() if output == LATE else self.counters) for output in side
+        }
         self.open_inputs = ports
-        self.counters = Counters()
         self.holds = not isinstance(operator, StatelessOperator)
         self.held_back = 0
         self.idle_since: Instant | None = None
@@ -70,9 +73,14 @@ class Step:
 
     def next_from_here(self) -> Step | None:
         """Forward to a consumer for whom something was put out, encore if something is left, None to backtrack."""
-        for arc in self.outputs:
+        for arc in self.arcs:
             if arc.queue:
                 return arc.consumer
+        if self.side:
+            for output in self.side.values():
+                for arc in output.arcs:
+                    if arc.queue:
+                        return arc.consumer
         for arc in self.inputs:
             if arc.queue:
                 return self

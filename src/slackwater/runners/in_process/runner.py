@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node
     from slackwater.progress.clock import Clock
     from slackwater.progress.instants import Instant
-    from slackwater.runners.in_process.ports import Arc, Sink, Step
+    from slackwater.runners.in_process.ports import Arc, Output, Sink, Step
     from slackwater.runners.runner import Counters
 
 BATCH_ROWS = 65_536
@@ -136,6 +136,7 @@ class InProcessRunner:
         """What every source and step has done, idle-waiting that still goes on included."""
         now = self._clock.now()
         for step in self._graph.steps:
+            step.counters.late = step.operator.late()
             if step.idle_since is not None:
                 step.counters.idle_waiting += now - step.idle_since
                 step.idle_since = now
@@ -211,23 +212,27 @@ class InProcessRunner:
             self._note_waiting(step, begun)
         for released in emission.batches:
             self._put(step, released)
+        if emission.side:
+            for output, released in emission.side:
+                self._put(step.side[output], released)
         if batch is None and step.open_inputs == 0:
-            self._put(step, None)
+            for ended in (step, *step.side.values()):
+                self._put(ended, None)
 
-    def _put(self, producer: Step | SourceDriver, batch: EventBatch | None) -> None:
+    def _put(self, output: Output, batch: EventBatch | None) -> None:
         self._moved = True
         if batch is not None:
-            producer.counters.rows_out += batch.rows
-            producer.counters.punctuations_out += len(batch) - batch.rows
-            self._queued += len(batch) * len(producer.outputs)
+            output.counters.rows_out += batch.rows
+            output.counters.punctuations_out += len(batch) - batch.rows
+            self._queued += len(batch) * len(output.arcs)
             self.peak_queued = max(self.peak_queued, self._queued)
-        for arc in producer.outputs:
+        for arc in output.arcs:
             arc.queue.append(batch)
         if batch is None:
-            self._open_outputs -= len(producer.sinks)
+            self._open_outputs -= len(output.sinks)
         elif batch.rows:
-            for sink in producer.sinks:
-                _deliver(sink, batch, producer.name)
+            for sink in output.sinks:
+                _deliver(sink, batch, output.name)
 
     def _note_waiting(self, step: Step, begun: Instant) -> None:
         counters = step.counters
@@ -286,10 +291,12 @@ class InProcessRunner:
             return False
         self._asked.add(step)
         step.operator.on_tick(self._clock.now())
-        promised = step.operator.on_demand().batches
-        for batch in promised:
+        promised = step.operator.on_demand()
+        for batch in promised.batches:
             self._put(step, batch)
-        return bool(promised)
+        for output, batch in promised.side:
+            self._put(step.side[output], batch)
+        return bool(promised.batches or promised.side)
 
     def _ask_for_progress(self, waiting: Iterable[Step]) -> bool:
         """Let idle-waiting steps look for what they wait for; say whether any found it."""
@@ -318,8 +325,8 @@ class InProcessRunner:
         return held
 
 
-def _deliver(sink: Sink, batch: EventBatch, producer: str) -> None:
+def _deliver(sink: Sink, batch: EventBatch, output: str) -> None:
     try:
         sink(batch)
     except Exception as cause:
-        raise StepFailed.at(f"sink of {producer}", None, None, cause) from cause
+        raise StepFailed.at(f"sink of {output}", None, None, cause) from cause

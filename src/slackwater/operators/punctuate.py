@@ -1,0 +1,252 @@
+"""Turns patience into punctuations, and deals rows to bands by how late they are.
+
+At the instants that a cadence names, a band with patience p promises that everything before high water - p is complete;
+what the input promises counts for every band. A row goes to the first band whose promise it does not contradict: the
+least patient one that can still take it. A row that contradicts all promises is late, and the user has said what
+becomes of it. An event exactly at the bound is on time.
+Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue: Revisiting Disorder in High-Performance Log Analytics.
+ICDE 2018, section V-A (the partition operator).
+
+Invariants: rows in = rows out of all bands + rows counted as late. Rows of a band keep their order of arrival; its
+punctuations stand right after the row that caused them, and each of them says something new.
+Cost: O(rows + bands * punctuations); nothing is held, and a payload is copied only when rows go different ways.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.errors import LateEvent, SchemaMismatch
+from slackwater.events.batch import EventBatch
+from slackwater.events.kinds import Kind
+from slackwater.kernels.deal_by_lateness import NEVER, deal, follow, put_between
+from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
+from slackwater.operators.operator import Operator
+from slackwater.operators.stream_progress import insert_only
+from slackwater.policies.cadence import Occasion
+from slackwater.policies.late import Fate
+from slackwater.progress.instants import BEGINNING, FOREVER, Instant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from slackwater.events.batch import Times
+    from slackwater.events.schema import EventSchema
+    from slackwater.kernels.deal_by_lateness import Stretches
+    from slackwater.operators.emission import OutputName
+    from slackwater.policies.cadence import Cadence
+    from slackwater.policies.late import Late
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Duration
+
+_PUNCTUATE = int(Kind.PUNCTUATE)
+_LONG_RUN = 1_000  # rows; from here on slicing and concatenating costs less than gathering, by measurement
+
+
+def late_schema(schema: EventSchema, step: str = "punctuate") -> EventSchema:
+    """Return the schema of diverted rows: all columns, then the bound that was missed and by how much."""
+    bound = schema.time.renamed("late_bound")
+    late_by = pa.duration("us") if schema.calendar else pa.int64()
+    added = pa.schema([pa.field(bound.name, bound.type), pa.field("late_by", late_by)])
+    for name in added.names:
+        if name in schema.columns:
+            raise SchemaMismatch.clash(step, name, "leave the column out with select(), or choose another Late policy")
+    return schema.with_payload(pa.schema([*schema.payload, *added]), [*schema.columns, *added.names])
+
+
+@dataclass(frozen=True, slots=True)
+class PunctuateState:
+    """What the step remembers. What each band has promised follows from it, so that is not kept."""
+
+    high_water: Instant = BEGINNING
+    """The greatest time of a row, late rows included."""
+
+    judged_by: Instant = BEGINNING
+    """The high water at the last instant of the cadence; by this one rows are judged."""
+
+    rows_since: int = 0
+    """How many rows have come since that instant."""
+
+    complete_before: Instant = BEGINNING
+    """The greatest punctuation of the input."""
+
+    late: int = 0
+    """How many rows were diverted or dropped."""
+
+    adjusted: int = 0
+    """How many rows were moved to the bound they had missed."""
+
+
+class PunctuateOperator(Operator[PunctuateState]):
+    """Punctuates one band per patience. Patiences rise strictly; band 0, the least patient, is the main output."""
+
+    __slots__ = ("_cadence", "_late", "_late_payload", "_patiences", "_schema", "_state", "_step")
+
+    def __init__(
+        self,
+        schema: EventSchema,
+        patiences: Sequence[Duration],
+        cadence: Cadence,
+        late: Late,
+        step: str = "punctuate",
+        resume: PunctuateState | None = None,
+    ) -> None:
+        self._schema = schema
+        self._patiences = np.array(patiences, dtype=np.int64)
+        self._cadence = cadence
+        self._late = late
+        self._late_payload = late_schema(schema, step).payload if late.fate is Fate.DIVERTED else None
+        self._step = step
+        self._state = resume or PunctuateState()
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
+        """Deal the rows, and put each band's punctuations between them."""
+        assert insert_only(batch), "a punctuated stream has no adjusts"
+        if not len(batch):
+            return NOTHING
+        data = batch.data()
+        rows = data if data.kind is None else EventBatch(data.payload, data.start, data.end)
+        stretches = self._follow(rows.start, _punctuations_between(batch))
+        if not stretches.behind:
+            others = [_band(rows, _NO_ROWS, stretches, band) for band in range(1, len(self._patiences))]
+            return _emission([_punctuated(rows, *stretches.punctuations(0)), *others])
+        bands = deal(rows.start, stretches)
+        rows, side = self._treat_late(rows, bands, stretches)
+        numbers = [np.flatnonzero(bands == band) for band in range(len(self._patiences))]
+        return _emission([_band(rows, of_band, stretches, band) for band, of_band in enumerate(numbers)], side)
+
+    def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
+        """Release nothing: nothing was held."""
+        return NOTHING
+
+    def late(self) -> int:
+        """How many rows were diverted or dropped."""
+        return self._state.late
+
+    def snapshot(self) -> PunctuateState:
+        """Return all there is to remember."""
+        return self._state
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        state = self._state
+        assert state.judged_by <= state.high_water, state
+        assert state.late >= 0, state
+        assert state.adjusted >= 0, state
+        if self._cadence.occasion is Occasion.ROWS:
+            assert 0 <= state.rows_since < self._cadence.length, state
+        if self._cadence.occasion is Occasion.TIME:
+            # Whoever enters a new cell of the grid makes an instant.
+            assert state.judged_by // self._cadence.length == state.high_water // self._cadence.length, state
+        if self._cadence.occasion is Occasion.BATCH:
+            assert state.judged_by == state.high_water, state
+
+    def _follow(self, times: Times, inputs: tuple[Times, Times]) -> Stretches:
+        every_rows = every_time = NEVER
+        match self._cadence.occasion:
+            case Occasion.ROWS:
+                every_rows = self._cadence.length
+            case Occasion.TIME:
+                every_time = self._cadence.length
+            case Occasion.BATCH:
+                every_rows = len(times) or NEVER
+        state = self._state
+        progress = np.array([state.high_water, state.judged_by, state.rows_since, state.complete_before])
+        stretches = follow(times, inputs, self._patiences, (every_rows, every_time), progress)
+        high_water, judged_by, rows_since, complete_before = progress.tolist()
+        self._state = PunctuateState(high_water, judged_by, rows_since, complete_before, state.late, state.adjusted)
+        return stretches
+
+    def _treat_late(
+        self, rows: EventBatch, bands: NDArray[np.int16], stretches: Stretches
+    ) -> tuple[EventBatch, list[tuple[OutputName, EventBatch]]]:
+        """Do what the policy says; return the rows as they are now, and what goes to the late output."""
+        late = np.flatnonzero(bands == len(self._patiences))
+        if not len(late):
+            return rows, []
+        bounds = stretches.bounds_at(late)
+        if self._late.fate is Fate.REFUSED:
+            raise self._refusal(rows.slice(int(late[0]), int(late[0]) + 1), int(bounds[0]))
+        if self._late.fate is Fate.ADJUSTED:
+            return self._adjusted(rows, bands, late, bounds), []
+        self._state = replace(self._state, late=self._state.late + len(late))
+        return rows, [] if self._late_payload is None else [(LATE, self._diverted(rows.take_rows(late), bounds))]
+
+    def _adjusted(
+        self, rows: EventBatch, bands: NDArray[np.int16], late: NDArray[np.int64], bounds: Times
+    ) -> EventBatch:
+        """Move late rows to the last band and to its bound, unless nothing would be left of the event."""
+        fits = bounds < FOREVER if rows.end is None else rows.end[late] > bounds
+        moved = late[fits]
+        bands[moved] = len(self._patiences) - 1
+        start = rows.start.copy()
+        start[moved] = bounds[fits]
+        counts = (self._state.late + len(late) - len(moved), self._state.adjusted + len(moved))
+        self._state = replace(self._state, late=counts[0], adjusted=counts[1])
+        return EventBatch(rows.payload, start, rows.end)
+
+    def _diverted(self, late: EventBatch, bounds: Times) -> EventBatch:
+        """Say in two more columns which bound was missed, and by how much: as much as int64 can say."""
+        assert self._late_payload is not None
+        missed_by = np.minimum(bounds.view(np.uint64) - late.start.view(np.uint64), FOREVER).astype(np.int64)
+        added = [
+            self._schema.time.renamed("late_bound").write(bounds),
+            pa.array(missed_by).view(self._late_payload.field("late_by").type),
+        ]
+        return late.with_payload(pa.RecordBatch.from_arrays([*late.payload.columns, *added], schema=self._late_payload))
+
+    def _refusal(self, event: EventBatch, bound: Instant) -> LateEvent:
+        row, show = self._schema.show(event).to_pylist()[0], self._schema.time.show
+        return LateEvent.of(f"step {self._step!r}", row, show(int(event.start[0])), show(bound))
+
+
+_NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+_NO_PUNCTUATIONS = (_NO_ROWS, _NO_ROWS)
+
+
+def _punctuations_between(batch: EventBatch) -> tuple[Times, Times]:
+    """How many rows come before each punctuation of a batch, and the punctuations."""
+    if batch.kind is None or batch.rows == len(batch):
+        return _NO_PUNCTUATIONS
+    places = np.flatnonzero(batch.kind == _PUNCTUATE)
+    return places - np.arange(len(places)), batch.start[places]
+
+
+def _band(rows: EventBatch, numbers: NDArray[np.int64], stretches: Stretches, band: int) -> EventBatch:
+    """Some rows of a batch, given by number and in order, with a band's punctuations between them."""
+    places, said = stretches.punctuations(band)
+    if len(numbers) == rows.rows:
+        return _punctuated(rows, places, said)
+    return _punctuated(_picked(rows, numbers), np.searchsorted(numbers, places), said)
+
+
+def _picked(rows: EventBatch, numbers: NDArray[np.int64]) -> EventBatch:
+    """Gather rows; long runs of neighbours, as when a few rows of many are late, are copied whole, which is faster."""
+    breaks = np.flatnonzero(numbers[1:] - numbers[:-1] > 1) + 1
+    if len(numbers) < _LONG_RUN * (len(breaks) + 1):
+        return rows.take_rows(numbers)
+    edges = pairwise([0, *breaks.tolist(), len(numbers)])
+    return EventBatch.concat([rows.slice(int(numbers[a]), int(numbers[b - 1]) + 1) for a, b in edges])
+
+
+def _punctuated(rows: EventBatch, places: NDArray[np.int64], said: Times) -> EventBatch:
+    """The rows with punctuations between them, each before the row whose number is its place."""
+    if not len(said):
+        return rows
+    kind = np.zeros(len(rows) + len(said), dtype=np.int8)
+    kind[places + np.arange(len(said))] = _PUNCTUATE
+    end = None if rows.end is None else put_between(rows.end, places, said)
+    return EventBatch(rows.payload, put_between(rows.start, places, said), end, kind)
+
+
+def _emission(bands: list[EventBatch], side: Sequence[tuple[OutputName, EventBatch]] = ()) -> Emission:
+    main, *others = bands
+    outputs = [(band_output(band), batch) for band, batch in enumerate(others, 1) if len(batch)]
+    return Emission((main,) if len(main) else (), (*outputs, *side))

@@ -1,0 +1,103 @@
+"""Puts a punctuated stream in order of time; equal times keep the order in which they came.
+
+A punctuation says that nothing older will follow, so all that is older goes out, sorted. Where several punctuations
+stand in one batch, one release does for all: no row of the batch is older than a punctuation before it, so what each
+would have released lies, in order, in what the last one does.
+
+Invariant: everything held is at or after the last punctuation; output is ordered.
+Cost: see kernels.impatience_sort for times and rows, and row_store for what hangs on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from slackwater.events.batch import EventBatch, punctuation_like
+from slackwater.kernels.impatience_sort import ImpatienceSorter, SorterState
+from slackwater.kernels.pairs import concat
+from slackwater.operators.emission import NOTHING, Emission
+from slackwater.operators.operator import Operator
+from slackwater.operators.row_store import RowStore, RowStoreState
+from slackwater.operators.stream_progress import StreamProgress, insert_only
+from slackwater.progress.instants import FOREVER
+
+if TYPE_CHECKING:
+    from slackwater.events.schema import EventSchema
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+
+_END = pa.field("", pa.int64())
+
+
+@dataclass(frozen=True)
+class SortState:
+    """What a sort remembers: its input's progress, the times that wait, and the rows they belong to."""
+
+    progress: StreamProgress
+    times: SorterState
+    rows: RowStoreState
+
+
+class SortOperator(Operator[SortState]):
+    """Sorts by start, as far as punctuations allow."""
+
+    __slots__ = ("_intervals", "_no_rows", "_progress", "_rows", "_sorter", "_where")
+
+    def __init__(self, schema: EventSchema, step: str = "sort", resume: SortState | None = None) -> None:
+        self._no_rows = schema.no_rows
+        self._intervals = schema.until is not None
+        self._where = f"step {step!r}"
+        self._progress = resume.progress if resume else StreamProgress()
+        self._sorter = ImpatienceSorter(resume.times if resume else None)
+        held = schema.payload.append(_END) if self._intervals else schema.payload
+        self._rows = RowStore(held, resume.rows if resume else None)
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
+        """Take the rows in; send all that the last punctuation of the batch completes."""
+        assert insert_only(batch), "a sorted stream has no adjusts"
+        said = self._progress.complete_before
+        self._progress = self._progress.after(batch, self._where, ordered=False)
+        if batch.rows:
+            data = batch.data()
+            self._sorter.add(data.start)
+            self._rows.append(
+                data.payload.append_column(_END, pa.array(data.ends())) if self._intervals else data.payload
+            )
+        complete_before = self._progress.complete_before
+        return self._send(complete_before) if complete_before > said else NOTHING
+
+    def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
+        """Send all that is left."""
+        return self._send(FOREVER)
+
+    def _send(self, complete_before: Instant) -> Emission:
+        pieces = self._sorter.release(complete_before)
+        punctuation = punctuation_like(self._no_rows, complete_before)
+        if not pieces:
+            return Emission((punctuation,))
+        times, numbers = concat(pieces)
+        rows = self._rows.take(numbers)
+        if not self._intervals:
+            return Emission((EventBatch(rows, times), punctuation))
+        payload = rows.select(range(rows.num_columns - 1))
+        return Emission((EventBatch(payload, times, rows.column(rows.num_columns - 1).to_numpy()), punctuation))
+
+    def idle_waiting_on(self) -> Port | None:
+        """The input, while rows are held: a promise may release them though no row comes."""
+        return 0 if self.buffered() else None
+
+    def buffered(self) -> int:
+        """How many rows wait."""
+        return self._sorter.buffered
+
+    def snapshot(self) -> SortState:
+        """Return what waits. Cost: O(segments); no row is copied."""
+        return SortState(self._progress, self._sorter.snapshot(), self._rows.snapshot())
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self._sorter.check()
+        assert len(self._rows) == self._sorter.buffered

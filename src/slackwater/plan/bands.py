@@ -1,0 +1,113 @@
+"""The Impatience framework: one disordered stream, several patiences, one ordered stream for each.
+
+    basic      band ──> sort ────────────────────────────────────> stream 0
+               band ──> sort ─────────────────────> union ───────> stream 1 ...
+    advanced   band ──> sort ──> partial query ──────────────────> stream 0
+               band ──> sort ──> partial query ──> union, merge ─> stream 1 ...
+
+Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue. ICDE 2018, section V.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import PlanError, message
+from slackwater.operators.banded_aggregate import BandedAggregateOperator, banded_schema
+from slackwater.operators.emission import band_output
+from slackwater.plan.node import SideOutput, StepNode
+from slackwater.plan.ordering_steps import Punctuate
+from slackwater.plan.properties import Extent, Order, Properties
+from slackwater.plan.row_steps import AssignWindow, RowStep, Select, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.emission import OutputName
+    from slackwater.operators.operator import Operator
+    from slackwater.plan.node import Node
+    from slackwater.policies.aggregates import Aggregate
+    from slackwater.policies.cadence import Every
+    from slackwater.policies.late import Late
+    from slackwater.progress.instants import Duration
+
+
+@dataclass(frozen=True, eq=False)
+class BandedAggregate(StepNode):
+    """Sums up the events that share an interval and the key columns, once for each band."""
+
+    bands: tuple[Node, ...]
+    keys: tuple[str, ...]
+    aggregates: Mapping[str, Aggregate]
+    verb = "in_bands"
+
+    def __post_init__(self) -> None:
+        if self.bands[0].properties.extent is Extent.INTERVALS:
+            hint = "assign windows before in_bands(), or take bands of events and aggregate each: in_bands(...)[0]"
+            facts = {"stream": self.bands[0].line}
+            raise PlanError(message("in_bands cannot sum up lifetimes that overlap freely", facts, hint))
+        _ = self.schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The events of each band."""
+        return self.bands
+
+    @cached_property
+    def schema(self) -> EventSchema:
+        """The window, the keys, the aggregates, the band."""
+        return banded_schema(self.bands[0].schema, self.keys, self.aggregates, "in_bands")
+
+    @property
+    def properties(self) -> Properties:
+        """Ordered by window; one row per window makes it strict, one per window and key makes that a key."""
+        facts = self.bands[0].properties
+        order = Order.TIES if self.keys else Order.STRICT
+        return Properties(order=order, stamps=facts.stamps, extent=facts.extent, keyed=True)
+
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """The answers of every band after the first."""
+        return {band_output(band): (self.schema, self.properties) for band in range(1, len(self.bands))}
+
+    def details(self) -> str:
+        """The aggregates and the keys."""
+        named = ", ".join(f"{name}={what}" for name, what in self.aggregates.items())
+        return f"{named} by {', '.join(self.keys)}" if self.keys else named
+
+    def reason(self) -> str:
+        """What is held between bands."""
+        return "each event is summed up once; partial results go from band to band, not events"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        return BandedAggregateOperator(
+            self.bands[0].schema, self.keys, self.aggregates, len(self.bands), step=step, resume=resume
+        )
+
+
+def punctuated(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Late) -> list[Node]:
+    """Judge how late rows are, by the times they came with, and return the stream of each band.
+
+    A window moves events to its start. Patience is meant for the times before that, so rows are judged before they are
+    given windows, and the steps from the first window on are done in every band.
+    """
+    steps: list[RowStep] = []
+    at = node
+    while isinstance(at, Where | Select | AssignWindow):
+        steps.append(at)
+        at = at.input
+    windows = [place for place, step in enumerate(steps) if isinstance(step, AssignWindow)]
+    judged_before = steps[: windows[-1] + 1] if windows else []
+    punctuate = Punctuate(judged_before[-1].input if judged_before else node, patiences, cadence, late)
+    bands = outputs_of(punctuate, len(patiences))
+    for step in reversed(judged_before):
+        bands = [step.reading(band) for band in bands]
+    return bands
+
+
+def outputs_of(step: StepNode, bands: int) -> list[Node]:
+    """The output of each band of a step that has several."""
+    return [step, *(SideOutput(step, band_output(band)) for band in range(1, bands))]

@@ -1,0 +1,134 @@
+"""Plan nodes that bring order into a stream: punctuate says what is complete and which rows are late, sort obeys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import BadDuration, NeedsOrder, PlanError, message
+from slackwater.operators.emission import LATE, band_output
+from slackwater.operators.punctuate import PunctuateOperator, late_schema
+from slackwater.operators.sort import SortOperator
+from slackwater.plan.node import SourceNode, walk
+from slackwater.plan.properties import Extent, Order, Properties
+from slackwater.plan.row_steps import RowStep
+from slackwater.policies.cadence import Every
+from slackwater.policies.late import Fate, Late, not_a_policy
+from slackwater.progress.instants import FOREVER, format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.emission import OutputName
+    from slackwater.operators.operator import Operator
+    from slackwater.progress.instants import Duration
+
+
+@dataclass(frozen=True, eq=False)
+class Punctuate(RowStep):
+    """Says what is complete, a patience behind the newest time, and deals the rows by how late they are.
+
+    Several patiences make as many bands: band 0 is the main output, the others and the late rows are side outputs.
+    """
+
+    patiences: tuple[Duration, ...]
+    cadence: Every
+    late: Late
+    verb = "punctuate"
+
+    def __post_init__(self) -> None:
+        facts = self.input.properties
+        if facts.latent:
+            hint = "give the events times first"
+            raise PlanError(message("punctuate needs times, and these events have none", {}, hint))
+        if not facts.insert_only:
+            hint = "apply the revisions first"
+            raise PlanError(message("punctuate cannot judge events that are revised later", {}, hint))
+        _refuse_unless_rising(self.patiences)
+        if not isinstance(self.cadence, Every):
+            hint = "choose Every.rows(n), Every.time(length) or Every.batch()"
+            raise PlanError(message("this does not say how often to punctuate", {"got": repr(self.cadence)}, hint))
+        if not isinstance(self.late, Late):
+            raise not_a_policy(self.late)
+        self.cadence.resolved(calendar=self.schema.calendar)
+        self.side_outputs()  # made now, so that clashing columns are refused now
+
+    @property
+    def properties(self) -> Properties:
+        """The input's, and punctuated. Moving late rows may make two events one, and leave a part of a window."""
+        facts = self.input.properties.but(punctuated=True)
+        if self.late.fate is not Fate.ADJUSTED:
+            return facts
+        order = Order.TIES if facts.ordered else Order.NONE
+        extent = facts.extent if facts.extent is Extent.POINTS else Extent.INTERVALS
+        return facts.but(keyed=False, order=order, extent=extent)
+
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """The bands after the first, and the late rows if they are diverted."""
+        outputs = {band_output(band): (self.schema, self.properties) for band in range(1, len(self.patiences))}
+        if self.late.fate is Fate.DIVERTED:
+            outputs[LATE] = (late_schema(self.schema, self.verb), self.input.properties.but(punctuated=False))
+        return outputs
+
+    def details(self) -> str:
+        """The patiences, how often they are applied, and what becomes of late rows."""
+        calendar = self.schema.calendar
+        patiences = ", ".join(format_duration(one) if calendar else str(one) for one in self.patiences)
+        return f"patience={patiences} {self.cadence}, late rows {self.late}"
+
+    def reason(self) -> str:
+        """When a time is complete, and where rows go."""
+        complete = "a time is complete when the newest event is a patience past it"
+        return complete if len(self.patiences) == 1 else f"{complete}; a row goes to the first band still open for it"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        cadence = self.cadence.resolved(calendar=self.schema.calendar)
+        return PunctuateOperator(self.schema, self.patiences, cadence, self.late, step, resume)
+
+
+@dataclass(frozen=True, eq=False)
+class Sort(RowStep):
+    """Puts a stream in order of time, as far as its punctuations say that it is complete."""
+
+    moved: tuple[str, ...] = ()
+    """The steps that were written behind the sort and run before it."""
+
+    verb = "sort"
+
+    def __post_init__(self) -> None:
+        facts = self.input.properties
+        if not facts.insert_only:
+            raise PlanError(message("sort takes inserts only, and this stream revises them", {}, "apply them first"))
+        if not facts.progressive and any(isinstance(node, SourceNode) and node.feed.live for node in walk(self.input)):
+            hint = 'say how long to wait for late rows: sort(patience="5s")'
+            raise NeedsOrder(message("nothing would ever come out of this sort", {"stream": self.input.line}, hint))
+
+    @property
+    def properties(self) -> Properties:
+        """Ordered, with ties; punctuated as the input is."""
+        return self.input.properties.but(order=Order.TIES)
+
+    def details(self) -> str:
+        """Nothing was chosen."""
+        return ""
+
+    def reason(self) -> str:
+        """What it waits for, and what was moved before it."""
+        if not self.moved:
+            return "sends what is complete, in order; equal times as they came"
+        return f"moved behind {', '.join(dict.fromkeys(self.moved))}: they need no order and leave less to sort"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        return SortOperator(self.schema, step, resume)
+
+
+def _refuse_unless_rising(patiences: tuple[Duration, ...]) -> None:
+    rising = all(a < b for a, b in pairwise(patiences))
+    if not (patiences and rising and patiences[0] >= 0 and patiences[-1] <= FOREVER):
+        got = ", ".join(map(str, patiences)) or "none"
+        hint = "name each patience once, the shortest first"
+        raise BadDuration(message("punctuate needs patiences that rise and are not negative", {"got": got}, hint))

@@ -1,0 +1,67 @@
+"""What becomes of rows that come after their time was said to be complete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from slackwater.errors import PlanError, message
+
+
+class Fate(Enum):
+    """What becomes of a late row, in the word that explain() uses."""
+
+    DIVERTED = "diverted"
+    DROPPED = "dropped"
+    ADJUSTED = "adjusted"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """What the user chose for late rows.
+
+    >>> str(Late.divert())
+    'diverted'
+    """
+
+    fate: Fate
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.fate, Fate):
+            raise not_a_policy(self.fate)
+
+    @classmethod
+    def divert(cls) -> Late:
+        """Send them to the late output, with the bound they missed and by how much. The right choice when in doubt.
+
+        The late output has the columns of the stream, then `late_bound` and `late_by`.
+        """
+        return cls(Fate.DIVERTED)
+
+    @classmethod
+    def drop(cls) -> Late:
+        """Leave them out; they are only counted. Choose it when nobody will ever look at them."""
+        return cls(Fate.DROPPED)
+
+    @classmethod
+    def adjust(cls) -> Late:
+        """Move their start to the bound they missed. Choose it when a row must count, and when matters less.
+
+        An event that lasts, and has ended by then, would be left with no time at all: it is dropped and counted.
+        """
+        return cls(Fate.ADJUSTED)
+
+    @classmethod
+    def raise_error(cls) -> Late:
+        """Stop the query at the first one, with LateEvent. Choose it when the source has promised there is none."""
+        return cls(Fate.REFUSED)
+
+    def __str__(self) -> str:
+        return self.fate.value
+
+
+def not_a_policy(got: object) -> PlanError:
+    """Say what was to be chosen for late rows."""
+    hint = "choose Late.divert(), Late.drop(), Late.adjust() or Late.raise_error()"
+    return PlanError(message("this does not say what becomes of late rows", {"got": repr(got)}, hint))

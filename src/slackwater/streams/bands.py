@@ -1,0 +1,161 @@
+"""Streams: one stream for each patience, the earliest answers first, the fullest last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, overload
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.errors import PlanError, SchemaMismatch, message
+from slackwater.operators.banded_aggregate import BAND
+from slackwater.plan.bands import BandedAggregate, outputs_of, punctuated
+from slackwater.plan.explain import explain
+from slackwater.plan.ordering_steps import Sort
+from slackwater.plan.row_steps import Select, stamped
+from slackwater.policies.cadence import default_cadence
+from slackwater.progress.instants import as_duration, format_duration
+from slackwater.streams.ordered import OrderedStream
+from slackwater.streams.query import Query, run_together
+
+if TYPE_CHECKING:
+    from slackwater.plan.node import Node
+    from slackwater.policies.aggregates import Aggregate
+    from slackwater.policies.cadence import Every
+    from slackwater.policies.late import Late
+    from slackwater.policies.punctuations import Length
+    from slackwater.progress.clock import Clock
+    from slackwater.progress.instants import Duration
+    from slackwater.runners.runner import Result
+    from slackwater.streams.late_rows import Callback
+
+SubPlan: TypeAlias = Callable[[OrderedStream], OrderedStream]
+"""A query that is written once and built for every band."""
+
+
+@dataclass(frozen=True)
+class Streams(Sequence[OrderedStream]):
+    """One ordered stream for each patience; stream i has every event that is no later than patience i.
+
+    They share their work, so run them together: by run(), for_each() or run_together(*streams).
+
+    >>> import slackwater as sw
+    >>> rows = [{"at": at} for at in (1, 12, 3, 25, 14, 2)]
+    >>> early, final = sw.stream(rows, time="at").tumbling(10).in_bands(5, 20, n=sw.count())
+    >>> for result in sw.run_together(early, final):
+    ...     print(result.table["window_start"].to_pylist(), result.table["n"].to_pylist())
+    [0, 10, 20] [1, 1, 1]
+    [0, 10, 20] [2, 2, 1]
+    """
+
+    streams: tuple[OrderedStream, ...]
+    patiences: tuple[str, ...]
+    """How long each waits for late rows."""
+
+    @overload
+    def __getitem__(self, index: int) -> OrderedStream: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[OrderedStream]: ...
+    def __getitem__(self, index: int | slice) -> OrderedStream | Sequence[OrderedStream]:
+        return self.streams[index]
+
+    def __len__(self) -> int:
+        return len(self.streams)
+
+    def explain(self) -> str:
+        """Return the plan of all, as text; what they share is shown once."""
+        return explain(*(stream.node for stream in self.streams))
+
+    def run(self, clock: Clock | None = None) -> list[Result]:
+        """Run all to the end, and return a result for each."""
+        return run_together(*self.streams, clock=clock)
+
+    def open(self, on_batch: Callback, on_late: Callback | None = None, clock: Clock | None = None) -> Query:
+        """Start a live query that calls back with the rows of every stream as they come, driven by hand."""
+        return Query([(stream, on_batch) for stream in self.streams], clock=clock, on_late=on_late)
+
+
+def bands_of_events(node: Node, patiences: Sequence[Length], every: Every | None, late: Late) -> Streams:
+    """Give each patience the events that are in time for it, in order: the basic framework."""
+    bands, waits = _sorted_bands(node, patiences, every, late)
+    streams = [bands[0]]
+    for band in bands[1:]:
+        streams.append(streams[-1].union(band))
+    return Streams(tuple(streams), waits)
+
+
+def bands_of_aggregates(
+    node: Node,
+    keys: tuple[str, ...],
+    aggregates: Mapping[str, Aggregate],
+    patiences: Sequence[Length],
+    every: Every | None,
+    late: Late,
+) -> Streams:
+    """Give each patience the aggregates of the events that are in time for it; partial results are shared."""
+    bands, waits = _sorted_bands(node, patiences, every, late)
+    step = BandedAggregate(tuple(band.node for band in bands), keys, aggregates)
+    return Streams(tuple(OrderedStream(output) for output in outputs_of(step, len(bands))), waits)
+
+
+def bands_of_sub_plan(
+    node: Node,
+    partial: SubPlan,
+    merge: SubPlan,
+    patiences: Sequence[Length],
+    every: Every | None,
+    late: Late,
+) -> Streams:
+    """Give each patience the answers of a user's query: `partial` for each band, `merge` after each union."""
+    bands, waits = _sorted_bands(node, patiences, every, late)
+    partials = [_planned(partial, band, "partial") for band in bands]
+    answers = [partials[0]]
+    for newer in partials[1:]:
+        answers.append(_planned(merge, answers[-1].union(newer), "merge"))
+    return Streams(tuple(_with_band(answer, band) for band, answer in enumerate(answers)), waits)
+
+
+def patience_of(node: Node, patience: Length) -> Duration:
+    """Read a patience in the units of a stream."""
+    return as_duration(patience, calendar=node.schema.calendar)
+
+
+def _sorted_bands(
+    node: Node, patiences: Sequence[Length], every: Every | None, late: Late
+) -> tuple[list[OrderedStream], tuple[str, ...]]:
+    if not patiences:
+        hint = 'name them, the shortest first: in_bands("1s", "1m", "1h")'
+        raise PlanError(message("in_bands needs at least one patience", {}, hint))
+    node, calendar = stamped(node), node.schema.calendar
+    waits = tuple(patience_of(node, patience) for patience in patiences)
+    cadence = every or default_cadence(waits[0], calendar=calendar)
+    bands = [OrderedStream(Sort(band)) for band in punctuated(node, waits, cadence, late)]
+    return bands, tuple(format_duration(wait) if calendar else str(wait) for wait in waits)
+
+
+def _planned(query: SubPlan, stream: OrderedStream, name: str) -> OrderedStream:
+    answer = query(stream)
+    if not isinstance(answer, OrderedStream):
+        facts = {name: repr(query), "returned": type(answer).__name__}
+        raise PlanError(message(f"{name}= must be a function from an ordered stream to an ordered stream", facts))
+    return answer
+
+
+@dataclass(frozen=True)
+class _BandNumber:
+    """Fills the column that says from which band an answer is."""
+
+    band: int
+    __name__ = "band"
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.Array:
+        return pa.array(np.full(rows.num_rows, self.band, dtype=np.int32))
+
+
+def _with_band(answer: OrderedStream, band: int) -> OrderedStream:
+    names = answer.schema.names
+    if BAND.name in names:
+        raise SchemaMismatch.clash("in_bands", BAND.name, "it names the band of each answer; use another name")
+    return OrderedStream(Select(answer.node, {**{name: name for name in names}, BAND.name: _BandNumber(band)}))

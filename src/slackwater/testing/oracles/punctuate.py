@@ -1,0 +1,134 @@
+"""Punctuating and dealing by lateness, element by element: the definition as a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slackwater.events.elements import Element, Insert, Punctuate
+from slackwater.policies.cadence import Cadence, Occasion
+from slackwater.policies.late import Fate, Late
+from slackwater.progress.instants import BEGINNING, FOREVER, Duration, Instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass
+class Dealt:
+    """What a punctuating step has said so far, output by output."""
+
+    bands: list[list[Element]]
+    diverted: list[Insert] = field(default_factory=list)
+    """The late output: rows with the bound they missed, and by how much, behind their payload."""
+
+    late: int = 0
+    """How many rows were diverted or dropped."""
+
+    adjusted: int = 0
+    """How many rows were moved to the bound they had missed."""
+
+    refused: Insert | None = None
+    """The row at which the step stopped; nothing is said after it."""
+
+    def rows(self) -> int:
+        """How many rows the bands have."""
+        return sum(isinstance(element, Insert) for band in self.bands for element in band)
+
+
+def punctuate_oracle(
+    batches: Iterable[Sequence[Element]],
+    patiences: Sequence[Duration],
+    cadence: Cadence,
+    late: Late,
+    *,
+    points: bool,
+) -> Dealt:
+    """Deal the elements of some batches; `points` says that all events are points, and stay so when they are moved.
+
+    >>> rows = [Insert(("a",), 20, 21), Insert(("b",), 14, 15), Insert(("c",), 15, 16)]
+    >>> found = punctuate_oracle([rows], [5], Cadence(Occasion.ROWS, 1), Late.divert(), points=True)
+    >>> [str(element) for element in found.bands[0]], [str(row) for row in found.diverted]
+    (["insert(('a',), 20, 21)", 'punctuate(15)', "insert(('c',), 15, 16)"], ["insert(('b', 15, 1), 14, 15)"])
+    """
+    dealer = _Dealer(patiences, cadence, late, points)
+    for batch in batches:
+        rows_left = sum(isinstance(element, Insert) for element in batch)
+        for element in batch:
+            if isinstance(element, Punctuate):
+                dealer.hear(element.complete_before)
+                continue
+            assert isinstance(element, Insert), "a punctuated stream has no adjusts"
+            rows_left -= 1
+            dealer.take(element, last_of_batch=rows_left == 0)
+            if dealer.dealt.refused is not None:
+                return dealer.dealt
+    return dealer.dealt
+
+
+class _Dealer:
+    """Remembers what it has to, and no less: each bound is kept, not derived."""
+
+    def __init__(self, patiences: Sequence[Duration], cadence: Cadence, late: Late, points: bool) -> None:
+        self.dealt = Dealt([[] for _ in patiences])
+        self._patiences = patiences
+        self._cadence = cadence
+        self._late = late
+        self._points = points
+        self._bounds = [BEGINNING] * len(patiences)
+        self._high_water = BEGINNING
+        self._rows = 0
+
+    def hear(self, complete_before: Instant) -> None:
+        """What the input promises, every band promises."""
+        for band in range(len(self._patiences)):
+            self._promise(band, complete_before)
+
+    def take(self, row: Insert, *, last_of_batch: bool) -> None:
+        """Judge a row by the bounds there are, and move them if the cadence says so."""
+        fitting = [band for band, bound in enumerate(self._bounds) if row.start >= bound]
+        if fitting:
+            self.dealt.bands[fitting[0]].append(row)
+        else:
+            self._treat_late(row, self._bounds[-1])
+        before, self._high_water = self._high_water, max(self._high_water, row.start)
+        self._rows += 1
+        if self._is_instant(before, last_of_batch=last_of_batch):
+            for band, patience in enumerate(self._patiences):
+                self._promise(band, self._high_water - patience)
+
+    def _is_instant(self, before: Instant, *, last_of_batch: bool) -> bool:
+        match self._cadence.occasion:
+            case Occasion.ROWS:
+                return self._rows % self._cadence.length == 0
+            case Occasion.TIME:
+                return self._high_water // self._cadence.length > before // self._cadence.length
+            case Occasion.BATCH:
+                return last_of_batch
+
+    def _promise(self, band: int, complete_before: Instant) -> None:
+        if complete_before > self._bounds[band]:
+            self._bounds[band] = complete_before
+            self.dealt.bands[band].append(Punctuate(complete_before))
+
+    def _treat_late(self, row: Insert, bound: Instant) -> None:
+        match self._late.fate:
+            case Fate.REFUSED:
+                self.dealt.refused = row
+            case Fate.DROPPED:
+                self.dealt.late += 1
+            case Fate.DIVERTED:
+                assert isinstance(row.payload, tuple)
+                missed_by = min(bound - row.start, FOREVER)
+                self.dealt.diverted.append(Insert((*row.payload, bound, missed_by), row.start, row.end))
+                self.dealt.late += 1
+            case Fate.ADJUSTED:
+                self._adjust(row, bound)
+
+    def _adjust(self, row: Insert, bound: Instant) -> None:
+        end = min(bound + 1, FOREVER) if self._points else row.end
+        if end <= bound:
+            self.dealt.late += 1
+            return
+        self.dealt.bands[-1].append(Insert(row.payload, bound, end))
+        self.dealt.adjusted += 1
