@@ -11,9 +11,10 @@ from measure import RESULTS
 
 def main() -> None:
     """Draw everything there are results for."""
-    kept = RESULTS / "ets.json"
-    if kept.exists():
-        ets(json.loads(kept.read_text(encoding="utf-8")))
+    for name, redraw in (("ets", ets), ("sort", sort)):
+        kept = RESULTS / f"{name}.json"
+        if kept.exists():
+            redraw(json.loads(kept.read_text(encoding="utf-8")))
 
 
 def ets(kept: dict[str, Any]) -> None:
@@ -59,6 +60,54 @@ def _by_rate(
         axes.set_xlabel("periodic punctuations per second")
         axes.set_ylabel(what)
         axes.legend(frameon=False)
+
+
+def sort(kept: dict[str, Any]) -> None:
+    """Figures 2, 5 and 8 of the Impatience paper, on our streams."""
+    series, machine = kept["series"], kept["machine"]
+    for name, runs in series["runs"].items():
+        title = f"Sorted runs of {_words(name)} (figure 5)"
+        with picture(f"sort_runs_{name}", title, machine) as axes:
+            for algorithm, colour in (("patience", COLOURS["A"]), ("impatience", COLOURS["C"])):
+                thinned = runs[algorithm]
+                events = [at * thinned["stride"] * runs["every"] for at in range(1, len(thinned["values"]) + 1)]
+                axes.plot(events, thinned["values"], color=colour, label=f"{algorithm.capitalize()} sort")
+            axes.set_xlabel(f"events, with a punctuation every {runs['every']:,}")
+            axes.set_ylabel("runs")
+            axes.legend(frameon=False)
+    for name, arrivals in series["arrivals"].items():
+        with picture(f"sort_arrivals_{name}", f"Event time by arrival: {_words(name)} (figure 2)", machine) as axes:
+            places = [arrivals["first"] + at * arrivals["stride"] for at in range(len(arrivals["values"]))]
+            axes.plot(places, arrivals["values"], color=COLOURS["B"], linewidth=0.7)
+            axes.set_xlabel("number of arrival")
+            axes.set_ylabel("event time, seconds after the first")
+    for name, speeds in series["online"].items():
+        with picture(f"sort_online_{name}", f"Sorting online: {_words(name)} (figure 8)", machine) as axes:
+            for contender, colour in _CONTENDERS.items():
+                points = [(int(f), by[contender]) for f, by in speeds.items() if contender in by]
+                width = 2.5 if contender == "slackwater" else 1.2
+                style = {"marker": "o", "markersize": 3, "linewidth": width, "color": colour, "label": contender}
+                axes.plot(*zip(*points, strict=True), **style)
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_xlabel("events between punctuations")
+            axes.set_ylabel("million events per second")
+            axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+_CONTENDERS = {
+    "slackwater": COLOURS["C"],
+    "numpy adaptor": "#92c5de",
+    "numpy suffix, packed": COLOURS["B"],
+    "compiled adaptor": COLOURS["D"],
+    "compiled heap": COLOURS["A"],
+    "heapq": "#888888",
+}
+"""The contenders of figure 8 that are drawn, with their colours; the others are in the table."""
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 if __name__ == "__main__":

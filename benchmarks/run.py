@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import ets
+import sort
 import union
 from measure import Report, machine
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 BENCHMARKS: dict[str, tuple[Callable[..., None], ...]] = {
     "ets": (ets.run, union.run),
     "union": (union.run,),
+    "sort": (sort.run,),
 }
 """What each name runs. The union's throughput belongs to the figures of on-demand punctuations too."""
 

@@ -70,7 +70,7 @@ def test_facts_are_aligned_and_the_hint_comes_last() -> None:
 _TEXTS: dict[str, tuple[SlackwaterError, list[str]]] = {
     "NeedsOrder.at": (
         NeedsOrder.at("union", "source rows time=at"),
-        ["union", "when a time is complete", "source rows time=at", "hint: declare the order with assume_ordered()"],
+        ["union", "when a time is complete", "source rows time=at", "hint: sort(patience="],
     ),
     "SchemaMismatch.missing": (
         SchemaMismatch.missing("where", "vv", ["at", "v"]),

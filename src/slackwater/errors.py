@@ -64,8 +64,8 @@ class NeedsOrder(PlanError):
             message(
                 f"{step} needs to know when a time is complete, and this stream never says so",
                 {"stream": line},
-                "declare the order with assume_ordered() if rows come in order of time, or read a stream "
-                "that carries punctuations",
+                'sort(patience="5s") it, or take early and late answers by in_bands("1s", "1m"); '
+                "declare assume_ordered() if rows do come in order of time",
             )
         )
 

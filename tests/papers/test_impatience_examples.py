@@ -82,7 +82,7 @@ def test_table_1_the_two_logs_are_disordered_in_opposite_ways() -> None:
 
 
 def test_section_2_concatenated_and_interleaved_streams_are_both_nearly_sorted() -> None:
-    """Two ordered streams one after the other, or taken in turns: two interleaved runs, but two or very many natural."""
+    """Two ordered streams one after the other, or in turns: two interleaved runs, but two or very many natural ones."""
     one, other = np.arange(0, 200, 2), np.arange(1, 201, 2)
     concatenated, turns = np.concatenate([one, other]), np.column_stack([one + 50, other]).ravel()
     for times, natural in ((concatenated, 2), (turns, 101)):
@@ -172,7 +172,7 @@ def test_section_3d_impatience_has_two_runs_where_patience_has_four() -> None:
 
 
 def test_figure_5_impatience_recovers_from_a_burst_of_late_events() -> None:
-    """Events of a failed server come late and in disorder: Patience sort keeps their runs, Impatience sort loses them."""
+    """Events of a failed server come late and in disorder: Patience sort keeps their runs, Impatience sort does not."""
     times = np.arange(20_000)
     times[8_000:8_300] -= np.random.default_rng(5).integers(100, 1_500, 300)
     impatience, patience = (
@@ -193,9 +193,9 @@ def _in_runs_of(*sizes: int) -> Column:
 
 
 def test_section_3e1_huffman_merge_takes_the_two_smallest_runs_first() -> None:
-    """Highly skewed runs, large one first, as nearly sorted data have them: 2 + 4 + 8 + 16 + 116 elements are written.
+    """Highly skewed runs, as nearly sorted data have them, are written once, the large one; small ones more often.
 
-    In rounds it is 104 + 4 + 10 (the run without a neighbour waits for it) and then all.
+    Without it neighbours are merged in rounds, and the large run is written in each.
     """
     sizes = (100, 8, 4, 2, 1, 1)
     moves = {}

@@ -53,6 +53,16 @@ def _hopping_aggregate() -> Stream:
     return _trades().hopping("10m", "5m").aggregate(n=sw.count())
 
 
+def spread(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """How far the prices of a window lie apart."""
+    prices = rows.column("price").to_pylist()
+    return pa.record_batch({"spread": [max(prices) - min(prices)]})
+
+
+def _map_windows() -> Stream:
+    return _trades().tumbling("1h").map_windows(spread)
+
+
 def _join() -> Stream:
     return _trades().join(_trades().select("symbol", quote="price"), on="symbol", within="2s")
 
@@ -91,6 +101,7 @@ _PLANS: dict[str, Callable[[], Stream]] = {
     "tumbling_aggregate": _tumbling_aggregate,
     "sliding_aggregate": _sliding_aggregate,
     "hopping_aggregate": _hopping_aggregate,
+    "map_windows": _map_windows,
     "join": _join,
     "join_of_lifetimes": _join_of_lifetimes,
     "followed_by": _followed_by,

@@ -13,10 +13,12 @@ import pytest
 import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.events.schema import EventSchema
-from slackwater.plan.probe import name_outputs, probe_computations
+from slackwater.operators.window import windowed_schema
+from slackwater.plan.probe import name_outputs, probe_computations, probe_window_function
 
 if TYPE_CHECKING:
     from slackwater.operators.expressions import Computation
+    from slackwater.operators.map_windows import WindowFunction
 
 _SCHEMA = EventSchema.of(
     pa.schema(
@@ -182,3 +184,86 @@ def test_made_up_rows_are_never_delivered() -> None:
     table = pa.table({"at": [1], "price": [Decimal("9.99")]})
     assert sw.stream(table, time="at").select(p=noted).run().table.to_pylist() == [{"at": 1, "p": Decimal("9.99")}]
     assert seen[-1] == Decimal("9.99")
+
+
+# ---- functions over windows -----------------------------------------------------------------------------------------
+
+
+def _rate(rows: pa.RecordBatch) -> pa.Table:
+    """Divides by the length of the window, takes a first row, and counts on values."""
+    start, end = (rows.column(name)[0].as_py() for name in ("window_start", "window_end"))
+    return pa.table({"rate": [sum(rows.column("v").to_pylist()) / (end - start).total_seconds()]})
+
+
+_LEARNED: list[tuple[WindowFunction, pa.Schema]] = [
+    (_rate, pa.schema({"rate": pa.float64()})),
+    (lambda rows: rows.select(["k", "parts"]), pa.schema({"k": pa.string(), "parts": pa.list_(pa.int64())})),
+    (lambda rows: pa.table({"n": [rows.num_rows]}), pa.schema({"n": pa.int64()})),
+    (lambda rows: pa.Table.from_batches([rows]).group_by("k").aggregate([("v", "sum")]), None),
+    (lambda rows: rows.slice(0, 0).select(["x"]), pa.schema({"x": pa.float64()})),
+    (lambda rows: rows.select([]), pa.schema([])),
+]
+
+
+@pytest.mark.parametrize("place", range(len(_LEARNED)))
+def test_the_columns_that_a_window_function_answers_are_learned(place: int) -> None:
+    """From made-up rows that share an interval of some length, and of which none is null."""
+    function, columns = _LEARNED[place]
+    learned = probe_window_function(function, windowed_schema(_SCHEMA), "map_windows")
+    assert columns is None or learned.equals(columns, check_metadata=True)
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("s"), pa.timestamp("ns", "UTC"), pa.int8(), pa.uint64()])
+def test_a_made_up_window_has_a_length_in_every_type_of_time(kind: pa.DataType) -> None:
+    """Its rows share the interval; it starts before it ends."""
+    seen: list[pa.RecordBatch] = []
+
+    def look(rows: pa.RecordBatch) -> pa.RecordBatch:
+        seen.append(rows)
+        return rows.select(["x"])
+
+    schema = EventSchema.of(pa.schema({"from": kind, "x": pa.string(), "to": kind}), time="from", until="to")
+    probe_window_function(look, schema, "map_windows")
+    (rows,) = seen
+    assert rows.schema == schema.shown
+    assert rows.num_rows > 1
+    assert len(set(rows.column("from").to_pylist())) == len(set(rows.column("to").to_pylist())) == 1
+    assert rows.column("from")[0].as_py() < rows.column("to")[0].as_py()
+
+
+def test_a_window_of_rows_without_other_columns_is_made_up_too() -> None:
+    """Times alone."""
+    schema = EventSchema.of(pa.schema({"at": pa.int64()}), time="at")
+    learned = probe_window_function(lambda rows: pa.table({"n": [rows.num_rows]}), schema, "map_windows")
+    assert learned == pa.schema({"n": pa.int64()})
+
+
+def test_what_was_noted_about_made_up_rows_is_forgotten() -> None:
+    """A pandas index, say."""
+    frame = pa.table({"n": [1]}).to_pandas()
+    learned = probe_window_function(lambda _: pa.RecordBatch.from_pandas(frame), _SCHEMA, "map_windows")
+    assert learned.equals(pa.schema({"n": pa.int64()}), check_metadata=True)
+
+
+def test_dictionaries_of_answers_get_room_for_the_words_of_many_windows() -> None:
+    """Arrow numbers words by as few bits as the function happened to ask for."""
+    narrow = pa.dictionary(pa.int8(), pa.string())
+    learned = probe_window_function(lambda rows: pa.table({"k": rows.column("k").cast(narrow)}), _SCHEMA, "map_windows")
+    assert learned.field("k").type == pa.dictionary(pa.int32(), pa.string())
+
+
+_UNLEARNABLE: dict[str, tuple[WindowFunction, str]] = {
+    "it raises": (lambda rows: rows.column("vv"), r"map_windows cannot be computed.*columns  at, k.*vv"),
+    "it answers no table": (lambda rows: {"n": rows.num_rows}, r"the function answered dict, not a pa\.RecordBatch"),
+    "it answers nulls": (lambda _: pa.table({"n": [1], "m": [None]}), r"cannot tell the types.*columns   m\n"),
+    "it answers empty lists": (lambda _: pa.table({"m": [[]]}), r"cannot tell the types.*columns   m\n"),
+    "it answers nothing": (lambda _: pa.RecordBatch.from_pylist([]), r"cannot tell the types.*none answered"),
+}
+
+
+@pytest.mark.parametrize("name", _UNLEARNABLE)
+def test_a_window_function_of_which_nothing_can_be_learned_is_refused(name: str) -> None:
+    """And the user is asked to name the columns."""
+    function, text = _UNLEARNABLE[name]
+    with pytest.raises(PlanError, match=rf"(?s){text}.*hint: .*schema=pa\.schema"):
+        probe_window_function(function, _SCHEMA, "map_windows")

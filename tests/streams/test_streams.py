@@ -44,6 +44,7 @@ _METHODS: dict[str, Callable[[sw.OrderedStream], Any]] = {
     "followed_by": lambda stream: stream.followed_by(stream, on="k", within=1),
     "group_by": lambda stream: stream.group_by("k"),
     "aggregate": lambda stream: stream.aggregate(n=sw.count()),
+    "map_windows": lambda stream: stream.map_windows(lambda rows: rows.select(["v"])),
 }
 
 

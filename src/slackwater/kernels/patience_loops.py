@@ -59,7 +59,7 @@ ROW: Final = 1
 
 # Places in the tally.
 RUNS: Final = 0  # how many runs there are
-LAST: Final = 1  # the run that took the last event, or the first if that one was removed
+LAST: Final = 1  # the run that took the last event, or the last one if that was removed
 FREE: Final = 2  # the first chunk of the free list
 FRESH: Final = 3  # the first chunk that was never used
 BUFFERED: Final = 4  # how many events the runs have
@@ -175,23 +175,20 @@ def cut(complete_before: int, tally: Column, runs: Table, arena: Column, nodes: 
 
 @kernel(f"void({_STATE})")
 def _remove_heads(tally: Column, runs: Table, arena: Column) -> None:
-    """Take the heads off the runs, put the chunks they filled on the free list, and remove the runs that are empty."""
-    kept, last = 0, tally[LAST]
-    tally[LAST] = 0
+    """Take the heads off the runs, put the chunks they filled on the free list, and remove the runs that are empty.
+
+    Tails are decreasing, so the empty runs are the last ones.
+    """
+    kept = 0
     for run in range(tally[RUNS]):
         if runs[LEFT, run] > 0:
             arena[runs[LEFT_LINK, run]] = tally[FREE]
             tally[FREE] = (runs[HEAD, run] | LINK) - LINK
-        if runs[STAY, run] == runs[NEXT, run]:
-            continue
-        if run == last:
-            tally[LAST] = kept
-        runs[TAIL, kept] = runs[TAIL, run]
-        runs[HEAD, kept] = runs[STAY, run]
-        runs[NEXT, kept] = runs[NEXT, run]
-        runs[CHUNKS, kept] = runs[CHUNKS, run] - runs[LEFT, run]
-        kept += 1
+        runs[HEAD, run] = runs[STAY, run]
+        runs[CHUNKS, run] -= runs[LEFT, run]
+        kept += runs[STAY, run] != runs[NEXT, run]
     tally[RUNS] = kept
+    tally[LAST] = min(tally[LAST], max(kept - 1, 0))
     tally[BUFFERED] -= tally[DUE]
 
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import Times
 
+_KEY_BITS = 63
+"""The bits of an int64 that do not tell its sign."""
+
 
 @dataclass(frozen=True)
 class ColumnFold(ABC):
@@ -141,10 +144,10 @@ class TopFold(MemberFold):
 
     def merged(self, members: pa.Table) -> pa.Table:
         """Sort by group and value, and keep k of each group."""
-        order = pc.sort_indices(members, sort_keys=[("group", "ascending"), ("value", "descending")])
-        ordered = members.take(order)
+        ordered = _greatest_first(members)
         group = _group(ordered)
-        rank = np.arange(len(group)) - np.searchsorted(group, group)
+        firsts = np.flatnonzero(np.diff(group, prepend=-1))
+        rank = np.arange(len(group)) - np.repeat(firsts, np.diff(firsts, append=len(group)))
         return ordered.filter(pa.array(rank < self.k)).combine_chunks()
 
     def finish(self, members: pa.Table, groups: int) -> pa.Array:
@@ -168,6 +171,23 @@ def _by_group(members: pa.Table) -> pa.Table:
     if (group[1:] < group[:-1]).any():
         members = members.take(pa.array(np.argsort(group, kind="stable")))
     return members.combine_chunks()
+
+
+def _greatest_first(members: pa.Table) -> pa.Table:
+    """Sort members by group, the greatest value of each first."""
+    kind = members.schema.field("value").type
+    if pa.types.is_signed_integer(kind) and len(members):
+        group, value = _group(members), members.column("value").to_numpy().astype(np.int64)
+        greatest = value.max()
+        value_bits = (int(greatest) - int(value.min())).bit_length()
+        if value_bits + int(group.max()).bit_length() <= _KEY_BITS:
+            # One key for both: NumPy sorts plain numbers many times faster than Arrow sorts two columns.
+            keys = (group << value_bits) | (greatest - value)
+            keys.sort()
+            values = greatest - (keys & ((1 << value_bits) - 1))
+            return pa.table({"group": keys >> value_bits, "value": pa.array(values).cast(kind)})
+    order = pc.sort_indices(members, sort_keys=[("group", "ascending"), ("value", "descending")])
+    return members.take(order)
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

@@ -1,4 +1,8 @@
-"""Plan nodes that sum up: aggregate, and the cutting of intervals that makes it exact on overlapping lifetimes."""
+"""Plan nodes that treat the events of a window together: ready aggregates, and functions of a user's own.
+
+An aggregate is exact on overlapping lifetimes because a step before it cuts them into pieces; a function is not handed
+pieces, but events that share an interval.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from slackwater.errors import NeedsOrder, PlanError, message
+import pyarrow as pa
+
+from slackwater.errors import NeedsOrder, PlanError, SchemaMismatch, message
 from slackwater.events.schema import EventSchema
 from slackwater.operators.aggregate import AggregateOperator, aggregate_schema
 from slackwater.operators.cut_at_changes import CutAtChangesOperator
+from slackwater.operators.described import describe
+from slackwater.operators.map_windows import MapWindowsOperator, WindowFunction, mapped_schema
 from slackwater.plan.combining_steps import Union, require_order
 from slackwater.plan.node import walk
+from slackwater.plan.probe import probe_window_function
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.plan.row_steps import RowStep
 
@@ -69,10 +78,7 @@ class AggregateStep(RowStep):
     verb = "aggregate"
 
     def __post_init__(self) -> None:
-        if not self.input.properties.progressive:
-            raise NeedsOrder.at("aggregate", self.input.line)
-        if not self.input.properties.insert_only:
-            raise PlanError(message("aggregate takes inserts only, and this stream revises them"))
+        _require_progress(self.verb, self.input)
         _ = self.schema
 
     @cached_property
@@ -106,6 +112,64 @@ class AggregateStep(RowStep):
         return AggregateOperator(
             self.input.schema, self.keys, self.aggregates, ordered=ordered, step=step, resume=resume
         )
+
+
+@dataclass(frozen=True, eq=False)
+class MapWindows(RowStep):
+    """Hands the events that share an interval to a user's function, all at once."""
+
+    function: WindowFunction
+    answers: pa.Schema | None = None
+    """The columns of the answers, if the user named them; otherwise the function is tried."""
+
+    verb = "map_windows"
+
+    def __post_init__(self) -> None:
+        _require_progress(self.verb, self.input)
+        if not callable(self.function):
+            facts, hint = {"got": repr(self.function)}, "write a function from a pa.RecordBatch to a pa.RecordBatch"
+            raise PlanError(message("map_windows takes a function over the rows of a window", facts, hint))
+        if not isinstance(self.answers, pa.Schema | None):
+            facts, hint = {"got": repr(self.answers)}, "write schema=pa.schema({...})"
+            raise SchemaMismatch(message("schema= names the columns of the answers", facts, hint))
+        _ = self.schema
+
+    @cached_property
+    def schema(self) -> EventSchema:
+        """The time columns of the window, and what the function answers."""
+        answers = self.answers
+        if answers is None:
+            answers = probe_window_function(self.function, self.input.schema, self.verb)
+        return mapped_schema(self.input.schema, answers, self.verb)
+
+    @property
+    def properties(self) -> Properties:
+        """Ordered by window; what the function answers for one is known to nobody."""
+        facts = self.input.properties
+        return Properties(order=Order.TIES, stamps=facts.stamps, extent=facts.extent)
+
+    def details(self) -> str:
+        """The function's name."""
+        return describe(self.function)
+
+    def reason(self) -> str:
+        """When the function is called, and what is held until then."""
+        return "a window goes to the function whole, when its start is complete; its events are held until then"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        ordered = self.input.properties.ordered
+        return MapWindowsOperator(
+            self.input.schema, self.function, self.schema.payload, ordered=ordered, step=step, resume=resume
+        )
+
+
+def _require_progress(step: str, node: Node) -> None:
+    """Refuse a stream that never says when a time is complete, and one that revises its events."""
+    if not node.properties.progressive:
+        raise NeedsOrder.at(step, node.line)
+    if not node.properties.insert_only:
+        raise PlanError(message(f"{step} takes inserts only, and this stream revises them", {"stream": node.line}))
 
 
 def aggregate(node: Node, keys: tuple[str, ...], aggregates: Mapping[str, Aggregate]) -> AggregateStep:

@@ -119,7 +119,8 @@ class Sort(RowStep):
         """What it waits for, and what was moved before it."""
         if not self.moved:
             return "sends what is complete, in order; equal times as they came"
-        return f"moved behind {', '.join(dict.fromkeys(self.moved))}: they need no order and leave less to sort"
+        before = ", ".join(dict.fromkeys(self.moved))
+        return f"moved behind {before}: what needs no order goes first, and leaves less to sort"
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""

@@ -3,6 +3,8 @@
 A step such as where() must answer for each row by itself; otherwise its answer would depend on how the stream happened
 to be cut into batches. `nw.col("x").mean()` and `nw.col("x").cum_sum()` are such computations. They are found by asking
 for a few rows together and one by one, through the public face of the computation alone (docs/decisions/0006).
+
+A function over windows may mix the rows of one; of it only the columns of its answers are learnt.
 """
 
 from __future__ import annotations
@@ -12,17 +14,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
+import numpy as np
 import pyarrow as pa
 
 from slackwater.errors import PlanError, SchemaMismatch, StepFailed, message
+from slackwater.events.batch import EventBatch
 from slackwater.operators.described import describe
+from slackwater.operators.map_windows import answered_rows
 from slackwater.operators.select import Outputs, select_columns
+from slackwater.progress.instants import MICROSECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from slackwater.events.schema import EventSchema
     from slackwater.operators.expressions import Computation
+    from slackwater.operators.map_windows import WindowFunction
 
 _NUMBERS = (-1_000_000, 3, 3, None, 1_000_000, 2)
 """Made-up values: equal neighbours, a null and far extremes show what looks at other rows."""
@@ -53,6 +60,21 @@ def probe_computations(outputs: Outputs, schema: EventSchema, step: str) -> pa.S
                 )
             )
     return made
+
+
+def probe_window_function(function: WindowFunction, schema: EventSchema, step: str) -> pa.Schema:
+    """Learn the columns that a function over the rows of a window answers."""
+    hint = "it was tried on made-up rows; where they do not do, name the columns of its answers: schema=pa.schema(...)"
+    try:
+        answer = answered_rows(function(_made_up_window(schema)))
+    except Exception as cause:
+        raise _cannot_compute(step, schema, cause, hint) from cause
+    untyped = [field.name for field in answer.schema if _has_no_type(field.type)]
+    if untyped or not (answer.num_columns or answer.num_rows):
+        facts = {"function": describe(function), "columns": ", ".join(untyped) or "none answered"}
+        raise PlanError(message(f"{step} cannot tell the types of the answers", facts, hint))
+    # What Arrow or pandas noted about made-up rows is not true of others.
+    return pa.schema([_with_wide_numbers(field) for field in answer.schema])
 
 
 def name_outputs(
@@ -122,9 +144,21 @@ def _types(outputs: Outputs, schema: EventSchema, step: str) -> pa.Schema:
         return made
 
 
-def _cannot_compute(step: str, schema: EventSchema, cause: BaseException | None) -> PlanError:
+def _cannot_compute(step: str, schema: EventSchema, cause: BaseException | None, hint: str = "") -> PlanError:
     facts = {"columns": ", ".join(schema.columns), "cause": cause}
-    return PlanError(message(f"{step} cannot be computed on this stream", facts))
+    return PlanError(message(f"{step} cannot be computed on this stream", facts, hint))
+
+
+def _has_no_type(kind: pa.DataType) -> bool:
+    """Whether Arrow has seen nothing but nulls, or no element of a list."""
+    return pa.types.is_null(kind) or any(_has_no_type(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _with_wide_numbers(field: pa.Field) -> pa.Field:
+    """Let a dictionary take in the words of many windows; Arrow numbers those of few rows by as few bits."""
+    kind = field.type
+    narrow = pa.types.is_dictionary(kind) and kind.index_type.bit_width < pa.int32().bit_width
+    return field.with_type(pa.dictionary(pa.int32(), kind.value_type, kind.ordered)) if narrow else field
 
 
 def _mixes_rows(outputs: Outputs, shown: pa.Schema, step: str) -> bool:
@@ -144,6 +178,14 @@ def _made_up(shown: pa.Schema, *, nulls: bool) -> pa.RecordBatch:
     """A few rows of a schema; each column starts at another place, so that no two columns repeat in step."""
     columns = [_values(field.type, place, nulls=nulls) for place, field in enumerate(shown)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema([field.with_nullable(True) for field in shown]))
+
+
+def _made_up_window(schema: EventSchema) -> pa.RecordBatch:
+    """A few rows that share an interval: a day, so that it has a length in every type of time."""
+    rows = len(_values(pa.int64(), 0, nulls=False))
+    start, length = np.zeros(rows, dtype=np.int64), MICROSECONDS["d"] if schema.calendar else 1
+    end = None if schema.until is None else start + length
+    return schema.show(EventBatch(_made_up(schema.payload, nulls=False), start, end))
 
 
 def _values(kind: pa.DataType, place: int, *, nulls: bool) -> pa.Array:

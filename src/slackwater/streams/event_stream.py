@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
+from slackwater.plan.aggregating_steps import MapWindows
 from slackwater.plan.combining_steps import FollowedBy, Join, Union
 from slackwater.plan.probe import name_outputs
 from slackwater.plan.properties import Stamps
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     import narwhals as nw
+    import pyarrow as pa
 
     from slackwater.operators.expressions import Computation
+    from slackwater.operators.map_windows import WindowFunction
     from slackwater.plan.node import Node
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.punctuations import Length
@@ -108,6 +111,29 @@ class EventStream(Stream):
     def aggregate(self, **aggregates: Aggregate) -> OrderedStream:
         """Sum up the events of each window, or of each span in which the set of living events does not change."""
         return GroupedStream(self.node, ()).aggregate(**aggregates)
+
+    def map_windows(self, function: WindowFunction, *, schema: pa.Schema | None = None) -> OrderedStream:
+        """Call a function of your own with all rows of a window, and send what it answers, for each window once.
+
+        It is given one Arrow batch, of all columns, when the window is complete, and answers a batch or table of any
+        number of rows; these get the window's times. Rows come as they reached this step. After a sort those of one
+        window may stand as they arrived: where it counts, sort them by a column of theirs. Without a window, rows of
+        one time are handed over together; rows with lifetimes, when both ends are the same.
+
+        The columns of the answers are learnt by trying the function on a few made-up rows, or named by `schema`. It
+        should have no side effects.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> def spread(rows):
+        ...     values = rows.column("v").to_pylist()
+        ...     return pa.record_batch({"spread": [max(values) - min(values)]})
+        >>> ordered = sw.stream([{"at": at, "v": at * at} for at in (1, 4, 12)], time="at").assume_ordered()
+        >>> ordered.tumbling(10).map_windows(spread).run().table.to_pylist()[0]
+        {'window_start': 0, 'window_end': 10, 'spread': 15}
+        """
+        from slackwater.streams.ordered import OrderedStream
+
+        return OrderedStream(MapWindows(stamped(self.node), function, schema))
 
     def union(self, *others: EventStream) -> OrderedStream:
         """Put streams of the same columns together, in order of time. See `slackwater.union`."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 from slackwater.events.elements import Insert, elements_of
@@ -21,6 +22,7 @@ from slackwater.operators.cut_at_changes import CutAtChangesOperator
 from slackwater.operators.emission import band_output
 from slackwater.operators.followed_by import FollowedByOperator
 from slackwater.operators.join import JoinOperator
+from slackwater.operators.map_windows import MapWindowsOperator
 from slackwater.operators.pass_through import PassThroughOperator
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.select import SelectOperator
@@ -37,15 +39,16 @@ from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
 from slackwater.testing.oracles.aggregate import aggregate_oracle
 from slackwater.testing.oracles.matching import followed_by_oracle, join_oracle
 from slackwater.testing.oracles.punctuate import punctuate_oracle
-from slackwater.testing.oracles.windows import window_oracle
+from slackwater.testing.oracles.windows import map_windows_oracle, window_oracle
 from slackwater.testing.strategies import disordered_batches, ordered_batches
 from slackwater.testing.torture import TICK, Streams, TortureCase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hypothesis.strategies import SearchStrategy
 
+    from slackwater.events.elements import Row
     from slackwater.operators.operator import Operator
     from slackwater.policies.aggregates import Aggregate
 
@@ -139,6 +142,32 @@ def _cut(keys: tuple[str, ...]) -> TortureCase:
         _one(intervals=True),
         oracle,
         ordered=False,
+    )
+
+
+_PLACED = pa.schema({"k": pa.string(), "place": pa.int64(), "of": pa.int64()})
+
+
+def _placed(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Number the rows of a window, and leave out those that are not positive: all of some windows."""
+    count = rows.num_rows
+    columns = [rows.column("k"), pa.array(range(count), pa.int64()), pa.array([count] * count, pa.int64())]
+    return pa.RecordBatch.from_arrays(columns, schema=_PLACED).filter(pc.greater(rows.column("v"), 0))
+
+
+def _placed_oracle(rows: Sequence[Row]) -> Iterable[Row]:
+    return [(k, place, len(rows)) for place, (k, v) in enumerate(rows) if isinstance(v, int) and v > 0]
+
+
+def _map_windows(schema: EventSchema, *, ordered: bool) -> TortureCase:
+    intervals = schema is INTERVALS
+    extent, order = "intervals" if intervals else "points", "ordered" if ordered else "disordered"
+    return TortureCase(
+        f"map_windows of {order} {extent}",
+        MapWindowsOperator,
+        lambda state: MapWindowsOperator(schema, _placed, _PLACED, ordered=ordered, resume=state),
+        st.tuples((ordered_batches if ordered else disordered_batches)(PAYLOAD, intervals=intervals)),
+        lambda streams: map_windows_oracle(_inserts(streams), _placed_oracle),
     )
 
 
@@ -256,6 +285,7 @@ CASES: tuple[TortureCase, ...] = (
     *(_window(window, ordered=ordered) for window in (Tumbling(5, 2), Hopping(7, 3), Hopping(2, 5), Sliding(4))
       for ordered in (True, False)),
     *(_aggregate(keys, ordered=ordered) for keys in ((), ("k",)) for ordered in (True, False)),
+    *(_map_windows(schema, ordered=ordered) for schema in (POINTS, INTERVALS) for ordered in (True, False)),
     _cut(()),
     _cut(("k",)),
     _punctuate(Every.rows(3), Late.divert(), 5),

@@ -1,4 +1,7 @@
-"""Windows by trial: every start in reach of an event is tried, one instant after the other."""
+"""Windows by trial: every start in reach of an event is tried, one instant after the other.
+
+And functions over windows by lists: whole windows of plain rows are collected, then handed over.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from slackwater.events.elements import Insert, Punctuate
 from slackwater.policies.windows import Hopping, Sliding, Tumbling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from slackwater.events.elements import Element
+    from slackwater.events.elements import Element, Row
     from slackwater.policies.windows import Window
     from slackwater.progress.instants import Instant
 
@@ -29,6 +32,20 @@ def window_oracle(elements: Iterable[Element], window: Window) -> list[Element]:
             starts = window_starts(element.start, window)
             said += [Insert(element.payload, start, start + window.size) for start in starts]
     return said
+
+
+def map_windows_oracle(events: Iterable[Insert], function: Callable[[Sequence[Row]], Iterable[Row]]) -> list[Insert]:
+    """Call a function with the payloads of each interval, as they came; its answers get the interval, in order.
+
+    >>> rows = [Insert(("a",), 5, 9), Insert(("b",), 0, 5), Insert(("c",), 5, 9)]
+    >>> [str(answer) for answer in map_windows_oracle(rows, lambda window: [(len(window),)])]
+    ['insert((1,), 0, 5)', 'insert((2,), 5, 9)']
+    """
+    windows: dict[tuple[Instant, Instant], list[Row]] = {}
+    for event in events:
+        assert isinstance(event.payload, tuple)
+        windows.setdefault((event.start, event.end), []).append(event.payload)
+    return [Insert(row, *interval) for interval in sorted(windows) for row in function(windows[interval])]
 
 
 def window_starts(at: Instant, window: Window) -> list[Instant]:
