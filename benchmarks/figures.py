@@ -11,7 +11,7 @@ from measure import RESULTS
 
 def main() -> None:
     """Draw everything there are results for."""
-    for name, redraw in (("ets", ets), ("sort", sort)):
+    for name, redraw in (("ets", ets), ("sort", sort), ("sort_as_needed", sort_as_needed), ("bands", bands)):
         kept = RESULTS / f"{name}.json"
         if kept.exists():
             redraw(json.loads(kept.read_text(encoding="utf-8")))
@@ -104,6 +104,62 @@ _CONTENDERS = {
     "heapq": "#888888",
 }
 """The contenders of figure 8 that are drawn, with their colours; the others are in the table."""
+
+
+def sort_as_needed(kept: dict[str, Any]) -> None:
+    """Figure 9 of the Impatience paper: what comes of doing a step before the sort instead of behind it."""
+    for step, what in _EARLY.items():
+        with picture(f"sort_as_needed_{step}", f"Early {step} (figure 9)", kept["machine"]) as axes:
+            for (name, by), colour in zip(kept["series"][step].items(), COLOURS.values(), strict=False):
+                parameters = [float(parameter) for parameter in by]
+                for of, style, shown in (("sort", "-", "the sort"), ("all", "--", "all")):
+                    speedups = [speedup[of] for speedup in by.values()]
+                    label = f"{_words(name)}, {shown}"
+                    axes.plot(parameters, speedups, style, marker="o", markersize=3, color=colour, label=label)
+            if step == "projection":
+                axes.set_xticks(parameters)
+            else:
+                axes.set_xscale("log")
+            axes.set_xlabel(what)
+            axes.set_ylabel("late order over early order, times")
+            axes.axhline(1, color="#888888", linewidth=0.7)
+            axes.legend(frameon=False, fontsize=8)
+
+
+_EARLY = {
+    "selection": "part of the rows that is kept",
+    "projection": "columns of four that are kept",
+    "window": "length of the window, events",
+}
+"""The steps of figure 9, and what is varied."""
+
+
+def bands(kept: dict[str, Any]) -> None:
+    """Figure 10 of the Impatience paper: speed and memory of the four methods on both streams."""
+    for name in kept["series"]["throughput"]:
+        for what, unit in (("throughput", "million events per second"), ("memory", "most bytes held, MiB")):
+            by_query = kept["series"][what][name]
+            with picture(f"bands_{what}_{name}", f"{_words(name)}: {what} (figure 10)", kept["machine"]) as axes:
+                queries = [query for query in by_query if "," not in query]
+                for place, (method, colour) in enumerate(_METHODS.items()):
+                    heights = [by_query[query][method] for query in queries]
+                    at = [number + 0.2 * (place - 1.5) for number in range(len(queries))]
+                    axes.bar(at, heights, width=0.2, color=colour, label=method)
+                axes.set_xticks(range(len(queries)), queries)
+                if what == "memory":
+                    axes.set_yscale("log")
+                    axes.set_ylim(bottom=1)
+                axes.set_ylabel(unit)
+                axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper left", bbox_to_anchor=(0, -0.06))
+
+
+_METHODS = {
+    "advanced": COLOURS["C"],
+    "basic": COLOURS["A"],
+    "MinLatency": COLOURS["B"],
+    "MaxLatency": COLOURS["D"],
+}
+"""The methods of figure 10, with their colours."""
 
 
 def _words(name: str) -> str:

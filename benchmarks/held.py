@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -74,32 +74,32 @@ def forget_peak() -> None:
 
 def _ranges(value: Any) -> Iterator[Range]:
     """Walk a state, down to the memory behind it."""
+    if isinstance(value, np.ndarray):
+        yield from _behind_array(value)
+    elif isinstance(value, pa.Buffer):
+        yield _whole(value)
+    else:
+        for part in _parts(value):
+            yield from _ranges(part)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What a value consists of, one level down."""
     match value:
-        case np.ndarray():
-            yield from _behind_array(value)
-        case pa.Buffer():
-            yield _whole(value)
         case pa.RecordBatch() | pa.Table():
-            for column in value.columns:
-                yield from _ranges(column)
+            return value.columns
         case pa.ChunkedArray():
-            for chunk in value.chunks:
-                yield from _ranges(chunk)
+            return value.chunks
         case pa.Array():
-            yield from (_whole(buffer) for buffer in value.buffers() if buffer is not None)
-            if pa.types.is_dictionary(value.type):
-                yield from _ranges(value.dictionary)
+            words = [value.dictionary] if pa.types.is_dictionary(value.type) else []
+            return [*(buffer for buffer in value.buffers() if buffer is not None), *words]
         case Mapping():
-            for part in value.values():
-                yield from _ranges(part)
+            return value.values()
         case tuple() | list():
-            for part in value:
-                yield from _ranges(part)
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            for field in dataclasses.fields(value):
-                yield from _ranges(getattr(value, field.name))
+            return value
         case _:
-            pass
+            fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+            return [getattr(value, field.name) for field in fields]
 
 
 def _behind_array(array: NDArray[Any]) -> Iterator[Range]:

@@ -7,8 +7,10 @@ import json
 import time
 from typing import TYPE_CHECKING
 
+import bands
 import ets
 import sort
+import sort_as_needed
 import union
 from measure import Report, machine
 
@@ -19,6 +21,8 @@ BENCHMARKS: dict[str, tuple[Callable[..., None], ...]] = {
     "ets": (ets.run, union.run),
     "union": (union.run,),
     "sort": (sort.run,),
+    "sort_as_needed": (sort_as_needed.run,),
+    "bands": (bands.run,),
 }
 """What each name runs. The union's throughput belongs to the figures of on-demand punctuations too."""
 

@@ -16,9 +16,9 @@ import sort_online
 from measure import interleaved, medians
 from rivals import FAST, FRAMES, PLAIN, check, numpy_unstable, values_only
 from slackwater.disorder.profile import DisorderProfile
-from slackwater.kernels.impatience_sort import sort_times
 from slackwater.kernels.measure_disorder import count_runs, deal_onto_runs
 from slackwater.kernels.patience_dealing import PatienceSorter, runs_over_time
+from slackwater.kernels.sort_times import sort_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

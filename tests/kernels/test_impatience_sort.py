@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kernels import impatience_sort
-from slackwater.kernels.impatience_sort import BLOCK, ImpatienceSorter, sort_times
+from slackwater.kernels import impatience_sort, stragglers
+from slackwater.kernels.block_sort import BLOCK
+from slackwater.kernels.impatience_sort import ImpatienceSorter
 from slackwater.kernels.pairs import Piece, merge, sort_pairs
 
 if TYPE_CHECKING:
@@ -34,47 +35,7 @@ def _assert_sorted(times: NDArray[np.int64], in_order: Piece) -> None:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of eight, so that small examples have many."""
     monkeypatch.setattr(impatience_sort, "BLOCK", 8)
-    monkeypatch.setattr(impatience_sort, "_LONG_RUN", 2)
-
-
-_N = 4 * BLOCK + 17
-_AT = np.arange(_N)
-_RNG = np.random.default_rng(0)
-
-DISORDERED: dict[str, NDArray[np.int64]] = {
-    "ordered": _AT,
-    "constant": np.zeros(_N, dtype=np.int64),
-    "descending": _AT[::-1].copy(),
-    "few late": _AT - np.where(_RNG.random(_N) < 0.01, _RNG.integers(0, 300, _N), 0),
-    "many late": _AT - np.where(_RNG.random(_N) < 0.5, _RNG.integers(0, 3_000, _N), 0),
-    "uploads": np.concatenate([np.sort(_RNG.integers(0, _N, size)) for size in _RNG.integers(1_000, 5_000, 300)])[:_N],
-    "random": _RNG.integers(0, _N, _N),
-    "few times": _RNG.integers(0, 5, _N),
-    "far apart": _RNG.integers(-(2**63), 2**63 - 1, _N),
-    "far apart, few late": np.where(_RNG.random(_N) < 0.01, -(2**62), _AT * 2**40),
-}
-
-
-@pytest.mark.parametrize("kind", DISORDERED)
-def test_sorts_a_column_of_several_blocks(kind: str) -> None:
-    """Blocks of every nature, and the seams between them."""
-    _assert_sorted(DISORDERED[kind], sort_times(DISORDERED[kind]))
-
-
-@pytest.mark.parametrize("n", [0, 1, 2])
-def test_sorts_next_to_nothing(n: int) -> None:
-    """Columns without a block to speak of."""
-    times = _column([7, 3][:n])
-    _assert_sorted(times, sort_times(times))
-
-
-def test_leaves_its_input_alone() -> None:
-    """The columns of a batch are read-only."""
-    times = DISORDERED["random"].copy()
-    times.setflags(write=False)
-    before = times.copy()
-    sort_times(times)
-    assert np.array_equal(times, before)
+    monkeypatch.setattr(stragglers, "LONG_RUN", 2)
 
 
 def _released(sorter: ImpatienceSorter, complete_before: int) -> Piece:
@@ -134,10 +95,9 @@ def test_a_state_is_not_changed_by_what_follows() -> None:
     assert rest.times.tolist() == sorted(time for time in times.tolist() if time >= 3)
 
 
-@pytest.mark.parametrize("kind", DISORDERED)
-def test_releases_while_it_goes(kind: str) -> None:
+def test_releases_while_it_goes(disordered_times: NDArray[np.int64]) -> None:
     """Several releases hand out together what one sort does, each no more than it should."""
-    times = DISORDERED[kind]
+    times = disordered_times
     bounds = np.quantile(times, [0.2, 0.4, 0.6, 0.8], method="nearest").tolist()
     sorter = ImpatienceSorter()
     out = []

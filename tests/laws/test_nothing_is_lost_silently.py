@@ -1,13 +1,19 @@
-"""Law 1: every input row is in the output or still held, and the counts add up at any time."""
+"""Law 1: every input row is in the output, or late, or still held, and the counts add up at any time."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.testing.pipelines import ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PUSHES = st.lists(st.tuples(st.integers(0, 1), st.lists(st.integers(0, 5), min_size=1, max_size=4)), max_size=20)
 
@@ -40,3 +46,91 @@ def test_every_row_is_counted_in_exactly_one_tumbling_window(starts: list[int], 
     table = pa.table({"at": pa.array(sorted(starts), pa.int64())})
     windows = sw.stream(table, time="at").assume_ordered().tumbling(size).aggregate(n=sw.count()).run().table
     assert sum(windows.column("n").to_pylist()) == len(starts)
+
+
+_POLICIES = [sw.Late.divert(), sw.Late.drop(), sw.Late.adjust()]
+_DISORDERED = st.lists(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 15)), max_size=6), max_size=8)
+_CADENCES = st.sampled_from([sw.Every.rows(1), sw.Every.rows(5), sw.Every.time(6), sw.Every.batch()])
+
+
+def _numbers(seen: list[int]) -> Callable[[pa.RecordBatch], None]:
+    return lambda rows: seen.extend(rows.column("v").to_pylist())
+
+
+def _push(source: sw.PushSource, rows: list[tuple[int, int]], first: int) -> None:
+    """Push rows that last for some time, numbered from `first` on."""
+    source.push([{"at": at, "to": at + lasts, "v": first + i} for i, (at, lasts) in enumerate(rows)])
+
+
+def _lasting() -> tuple[sw.PushSource, sw.DisorderedStream]:
+    source = sw.PushSource({"at": pa.int64(), "to": pa.int64(), "v": pa.int64()})
+    return source, sw.stream(source, time="at", until="to")
+
+
+@pytest.mark.parametrize("late", _POLICIES, ids=str)
+@given(pushes=_DISORDERED, patience=st.integers(0, 20), every=_CADENCES, batch_rows=st.integers(1, 5))
+def test_rows_into_a_sort_are_rows_out_late_and_held_after_every_step(
+    late: sw.Late, pushes: list[list[tuple[int, int]]], patience: int, every: sw.Every, batch_rows: int
+) -> None:
+    """Under every policy; what is diverted is there, and what is dropped is counted."""
+    source, stream = _lasting()
+    delivered: list[int] = []
+    diverted: list[int] = []
+    query = stream.sort(patience, every=every, late=late).open(
+        _numbers(delivered), clock=sw.ManualClock(), on_late=_numbers(diverted), batch_rows=batch_rows
+    )
+    pushed = 0
+    for rows in pushes:
+        _push(source, rows, pushed)
+        pushed += len(rows)
+        more = True
+        while more:
+            more = query.step()
+            judged, ordered = (query.counters()[step] for step in ("punctuate#1", "sort#1"))
+            assert judged.rows_in + source.waiting == pushed
+            assert judged.rows_in == judged.rows_out + judged.late
+            assert ordered.rows_in == judged.rows_out == len(delivered) + ordered.buffered
+            assert len(diverted) == (judged.late if late == sw.Late.divert() else 0)
+    query.close()
+    assert len(delivered) + query.counters()["punctuate#1"].late == pushed
+    assert len({*delivered, *diverted}) == len(delivered) + len(diverted)
+
+
+@pytest.mark.parametrize("late", _POLICIES, ids=str)
+@given(pushes=_DISORDERED, every=_CADENCES, batch_rows=st.integers(1, 5))
+def test_rows_into_bands_are_rows_out_late_and_held_after_every_step(
+    late: sw.Late, pushes: list[list[tuple[int, int]]], every: sw.Every, batch_rows: int
+) -> None:
+    """What the last stream has not delivered is late, or waits in the sort of a band or in a union."""
+    source, stream = _lasting()
+    streams = stream.in_bands(2, 7, 20, every=every, late=late)
+    delivered: list[list[int]] = [[] for _ in streams]
+    outputs = [(stream, _numbers(seen)) for stream, seen in zip(streams, delivered, strict=True)]
+    query = sw.Query(outputs, clock=sw.ManualClock(), on_late=lambda _: None, batch_rows=batch_rows)
+    pushed = 0
+    for rows in pushes:
+        _push(source, rows, pushed)
+        pushed += len(rows)
+        more = True
+        while more:
+            more = query.step()
+            counters = query.counters()
+            held = sum(counters[step].buffered for step in counters)
+            assert pushed == source.waiting + counters["punctuate#1"].late + held + len(delivered[-1])
+    query.close()
+    assert len(set(delivered[-1])) == len(delivered[-1]) == pushed - query.counters()["punctuate#1"].late
+    assert set(delivered[0]) <= set(delivered[1]) <= set(delivered[2])
+
+
+@given(
+    times=st.lists(st.integers(0, 60), max_size=40),
+    patiences=st.sets(st.integers(0, 30), min_size=1, max_size=3).map(sorted),
+    every=_CADENCES,
+)
+def test_every_row_is_counted_in_the_last_band_or_late(times: list[int], patiences: list[int], every: sw.Every) -> None:
+    """And each band counts at least what the band before it does."""
+    table = pa.table({"at": pa.array(times, pa.int64())})
+    results = sw.stream(table, time="at").tumbling(9).in_bands(*patiences, every=every, n=sw.count()).run()
+    counts = [sum(result.table.column("n").to_pylist()) for result in results]
+    assert counts == sorted(counts)
+    assert counts[-1] + results[-1].late["punctuate#1"].num_rows == len(times)

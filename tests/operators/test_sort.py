@@ -21,7 +21,6 @@ from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.elements import Element, Insert, Punctuate, batch_of, elements_of
 from slackwater.events.gather import no_columns
 from slackwater.events.schema import EventSchema
-from slackwater.kernels.impatience_sort import BLOCK
 from slackwater.operators.emission import NOTHING
 from slackwater.operators.sort import SortOperator, SortState
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -42,6 +41,10 @@ LASTING = EventSchema.of(
 
 NUMBERED = EventSchema.of(pa.schema({"at": pa.int64(), "n": pa.int64()}), time="at")
 """Point events that know in which place they came."""
+
+
+_BLOCK = 65_536
+"""Rows that are sorted at once."""
 
 
 def _due(waiting: list[Insert], complete_before: int) -> list[Insert]:
@@ -122,7 +125,7 @@ def _numbered(starts: NDArray[np.int64] | Sequence[int], first: int = 0) -> Even
 
 
 _RNG = np.random.default_rng(7)
-_N = 2 * BLOCK + 1_000
+_N = 2 * _BLOCK + 1_000
 _SHAPES: dict[str, NDArray[np.int64]] = {
     "nothing": np.empty(0, dtype=np.int64),
     "a single row": np.array([5]),
@@ -337,25 +340,25 @@ def _late(first: int, rows: int) -> NDArray[np.int64]:
 def test_a_snapshot_shares_what_a_step_did_not_touch() -> None:
     """States before and after a small batch have the same columns and batches, not equal ones."""
     operator = SortOperator(NUMBERED)
-    for first in range(0, 5 * BLOCK, BLOCK):
-        operator.on_batch(0, _numbered(_late(first, BLOCK), first))
+    for first in range(0, 5 * _BLOCK, _BLOCK):
+        operator.on_batch(0, _numbered(_late(first, _BLOCK), first))
     before = operator.snapshot()
-    operator.on_batch(0, _numbered(_late(5 * BLOCK, 10), 5 * BLOCK))
+    operator.on_batch(0, _numbered(_late(5 * _BLOCK, 10), 5 * _BLOCK))
     after = operator.snapshot()
     assert len(_large(before)) >= 10
     assert set(_large(before)) <= set(_large(after))
     rows = [kept for kept in _large(before).values() if isinstance(kept, pa.RecordBatch)]
-    assert sum(batch.num_rows for batch in rows) == 5 * BLOCK
+    assert sum(batch.num_rows for batch in rows) == 5 * _BLOCK
 
 
 def test_a_release_copies_nothing_of_what_stays() -> None:
     """What is left of a column is a view of it, and batches of which rows went are the same batches."""
     operator = SortOperator(NUMBERED)
-    for first in range(0, 5 * BLOCK, BLOCK):
-        operator.on_batch(0, _numbered(_late(first, BLOCK), first))
+    for first in range(0, 5 * _BLOCK, _BLOCK):
+        operator.on_batch(0, _numbered(_late(first, _BLOCK), first))
     before = list(_large(operator.snapshot()).values())
-    operator.on_batch(0, punctuation_like(NUMBERED.no_rows, 3 * BLOCK))
-    assert 0 < operator.buffered() < 3 * BLOCK
+    operator.on_batch(0, punctuation_like(NUMBERED.no_rows, 3 * _BLOCK))
+    assert 0 < operator.buffered() < 3 * _BLOCK
     kept = list(_large(operator.snapshot()).values())
     assert kept
     for part in kept:

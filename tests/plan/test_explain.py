@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from slackwater.streams.stream import Stream
 
+    Explained = Stream | sw.Streams
+
 _SNAPSHOTS = Path(__file__).parent / "snapshots"
 _CLICKS = {"user": pa.string(), "amount": pa.int64()}
 
@@ -26,7 +28,7 @@ def _arrivals(name: str) -> sw.OrderedStream:
     return sw.arrivals(sw.PushSource(_CLICKS, name=name))
 
 
-def _trades() -> sw.OrderedStream:
+def _disordered_trades() -> sw.DisorderedStream:
     table = pa.table(
         {
             "at": pa.array([], pa.timestamp("us", "UTC")),
@@ -34,7 +36,11 @@ def _trades() -> sw.OrderedStream:
             "price": pa.array([], pa.float64()),
         }
     )
-    return sw.stream(table, time="at", name="trades").assume_ordered()
+    return sw.stream(table, time="at", name="trades")
+
+
+def _trades() -> sw.OrderedStream:
+    return _disordered_trades().assume_ordered()
 
 
 def _union_of_filtered_arrivals() -> Stream:
@@ -96,7 +102,55 @@ def _live_with_skew() -> Stream:
     return sw.stream(source, time="at", punctuations=said).where(nw.col("v") > 0).select(double=nw.col("v") * 2)
 
 
-_PLANS: dict[str, Callable[[], Stream]] = {
+def _sort() -> Stream:
+    return _disordered_trades().sort(patience="5s")
+
+
+def _sort_without_patience() -> Stream:
+    return _disordered_trades().sort()
+
+
+def _sort_as_needed() -> Stream:
+    large = _disordered_trades().sort(patience="5s", late=sw.Late.drop()).where(nw.col("price") > 100)
+    return large.select("symbol", cents=nw.col("price") * 100).tumbling("1m").group_by("symbol").aggregate(n=sw.count())
+
+
+def _sort_that_is_read_twice() -> Stream:
+    ordered = _disordered_trades().sort(patience="5s")
+    return ordered.where(nw.col("price") > 100).union(ordered.where(nw.col("price") < 1))
+
+
+def _sort_of_windows() -> Stream:
+    return _disordered_trades().where(nw.col("price") > 100).hopping("10m", "5m").sort("5s", every=sw.Every.rows(1_000))
+
+
+def _sorted_late_rows() -> Stream:
+    return _disordered_trades().sort(patience="5s").late.sort()
+
+
+def _events_in_bands() -> Explained:
+    return _disordered_trades().in_bands("1s", "1m", "1h")
+
+
+def _aggregates_in_bands() -> Explained:
+    hourly = _disordered_trades().select("symbol").tumbling("1h").group_by("symbol")
+    return hourly.in_bands("1m", "1d", every=sw.Every.batch(), n=sw.count())
+
+
+def _query_in_bands() -> Explained:
+    def dearest(part: sw.OrderedStream) -> sw.OrderedStream:
+        return part.aggregate(price=sw.max("price"))
+
+    return _disordered_trades().tumbling("1h").in_bands("1m", "1d", partial=dearest, merge=dearest)
+
+
+def _pattern_in_bands() -> Stream:
+    trades = _disordered_trades().in_bands("1s", "1m")[1]
+    cheap, dear = trades.where(nw.col("price") < 1), trades.where(nw.col("price") > 100)
+    return cheap.followed_by(dear, on="symbol", within="1m")
+
+
+_PLANS: dict[str, Callable[[], Explained]] = {
     "union_of_filtered_arrivals": _union_of_filtered_arrivals,
     "tumbling_aggregate": _tumbling_aggregate,
     "sliding_aggregate": _sliding_aggregate,
@@ -108,6 +162,16 @@ _PLANS: dict[str, Callable[[], Stream]] = {
     "diamond": _diamond,
     "latent": _latent,
     "live_with_skew": _live_with_skew,
+    "sort": _sort,
+    "sort_without_patience": _sort_without_patience,
+    "sort_as_needed": _sort_as_needed,
+    "sort_that_is_read_twice": _sort_that_is_read_twice,
+    "sort_of_windows": _sort_of_windows,
+    "sorted_late_rows": _sorted_late_rows,
+    "events_in_bands": _events_in_bands,
+    "aggregates_in_bands": _aggregates_in_bands,
+    "query_in_bands": _query_in_bands,
+    "pattern_in_bands": _pattern_in_bands,
 }
 
 

@@ -1,4 +1,4 @@
-"""The punctuate node: what it says of itself, what it knows of its outputs, and what it refuses."""
+"""The punctuate and sort nodes: what they say of themselves, what they know of their outputs, and what they refuse."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.errors import BadDuration, PlanError, SchemaMismatch
+from slackwater.errors import BadDuration, NeedsOrder, PlanError, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.operators.emission import LATE, band_output
 from slackwater.operators.punctuate import late_schema
-from slackwater.plan.ordering_steps import Punctuate
+from slackwater.plan.ordering_steps import Punctuate, Sort
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.plan.row_steps import AssumeOrdered, RowStep
 from slackwater.policies.cadence import Every
@@ -135,3 +135,43 @@ def test_a_column_that_the_late_output_needs_is_refused() -> None:
     with pytest.raises(SchemaMismatch, match="late_by"):
         _punctuate(clashing)
     _punctuate(clashing, late=Late.drop())
+
+
+# ---- sort -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_sorted_stream_is_its_input_in_order() -> None:
+    """Same columns; what was known stays known, and punctuations pass."""
+    facts = Properties(extent=Extent.WINDOWS, keyed=True, punctuated=True)
+    step = Sort(_Known(_NUMBERED, facts))
+    assert step.properties == facts.but(order=Order.TIES)
+    assert step.schema is _NUMBERED.schema
+    assert step.side_outputs() == {}
+    assert step.line == "sort"
+
+
+def test_a_sort_says_what_was_moved_before_it() -> None:
+    """Each kind of step once, in the order of the plan."""
+    assert "equal times as they came" in Sort(_NUMBERED).reason()
+    assert Sort(_NUMBERED, ("where", "select", "where")).reason().startswith("moved behind where, select: ")
+
+
+def test_it_builds_a_sort_that_goes_on_from_a_snapshot() -> None:
+    """Rows that wait are in the state."""
+    step = Sort(_NUMBERED)
+    operator = step.build("sort#1")
+    operator.on_batch(0, EventBatch.inserts(pa.record_batch({"x": ["a", "b"]}), [5, 3]))
+    rows, _ = step.build("sort#1", operator.snapshot()).on_end(0).batches
+    assert (rows.start.tolist(), rows.payload.column("x").to_pylist()) == ([3, 5], ["b", "a"])
+
+
+def test_a_sort_of_what_is_never_complete_or_revised_is_refused() -> None:
+    """A live source must punctuate, be ordered, or be given a patience; a table has an end."""
+    live = sw.stream(sw.PushSource({"at": pa.int64()}, name="clicks"), time="at").node
+    with pytest.raises(NeedsOrder, match=r"(?s)nothing would ever come out.*stream  source clicks.*patience="):
+        Sort(live)
+    Sort(_punctuate(live))
+    Sort(AssumeOrdered(live))
+    Sort(_NUMBERED)
+    with pytest.raises(PlanError, match="this stream revises them"):
+        Sort(_Known(_NUMBERED, Properties(insert_only=False)))

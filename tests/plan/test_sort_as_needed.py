@@ -17,12 +17,13 @@ from slackwater.operators.emission import LATE
 from slackwater.plan.node import Node, SideOutput, walk
 from slackwater.plan.ordering_steps import Punctuate, Sort
 from slackwater.plan.sort_as_needed import sort_as_needed
-from slackwater.streams.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hypothesis.strategies import DrawFn
+
+    from slackwater.streams.stream import Stream
 
 _SCHEMA = pa.schema({"at": pa.int64(), "k": pa.string(), "v": pa.int64()})
 
@@ -60,9 +61,10 @@ _MOVES: dict[str, Callable[[sw.OrderedStream], sw.OrderedStream]] = {
 
 _STAYS: dict[str, Callable[[sw.OrderedStream], Stream]] = {
     "hopping": lambda stream: stream.hopping(5, 2),
-    "aggregate": lambda stream: stream.aggregate(n=sw.count()),
+    "aggregate": lambda stream: stream.group_by("k").aggregate(total=sw.sum("v")),
     "union": lambda stream: stream.union(sw.stream(_rows(), time="at").assume_ordered()),
     "join": lambda stream: stream.join(sw.stream(_rows(), time="at").assume_ordered(), within=2),
+    "map_windows": lambda stream: stream.map_windows(lambda rows: rows.select(["v"])),
     "followed_by": lambda stream: stream.followed_by(sw.stream(_rows(), time="at").assume_ordered(), within=2),
 }
 
@@ -83,10 +85,52 @@ def test_a_step_that_needs_order_or_loses_it_runs_after_the_sort(step: str) -> N
 def test_all_steps_up_to_the_first_that_needs_order_move_in_the_order_in_which_they_were_written() -> None:
     """Those behind it stay."""
     stream = _sorted().where(nw.col("v") > 0).select("k", "v").tumbling(5).where(nw.col("k") == "a")
-    counted = stream.aggregate(n=sw.count()).where(nw.col("n") > 1)
+    counted = stream.select("v").aggregate(n=sw.count("v")).where(nw.col("n") > 1)
     assert _verbs(counted) == [
-        ["where", "aggregate", "sort", "where", "tumbling", "select", "where", "punctuate", "source"]
+        ["where", "aggregate", "sort", "select", "where", "tumbling", "select", "where", "punctuate", "source"]
     ]
+
+
+def _sorted_columns(stream: Stream) -> list[list[str]]:
+    """The payload columns that go through each sort of a plan that runs."""
+    nodes = walk(*sort_as_needed(stream.node))
+    return [node.schema.payload.names for node in nodes if isinstance(node, Sort)]
+
+
+def test_before_an_aggregate_only_the_columns_that_it_looks_at_are_sorted() -> None:
+    """Keys and what is summed up, each once; none at all for a count of rows."""
+    windows = _sorted().tumbling(5)
+    assert _sorted_columns(windows.group_by("k").aggregate(n=sw.count(), a=sw.sum("v"), b=sw.max("v"))) == [["k", "v"]]
+    assert _sorted_columns(windows.aggregate(n=sw.count())) == [[]]
+    assert _sorted_columns(windows.aggregate(n=sw.count("at"))) == [["at"]]
+    final = sw.stream(_rows(3, 1, 2), time="at").tumbling(5).group_by("k").in_bands(2, 9, n=sw.count())[1]
+    assert _sorted_columns(final) == []  # partial results need no order
+    assert "moved behind tumbling, select: " in windows.aggregate(n=sw.count()).explain()
+
+
+def test_all_columns_are_sorted_where_others_may_look_at_them() -> None:
+    """A function over windows, a second reader, and an aggregate that looks at all there are."""
+    windows = _sorted().tumbling(5)
+    assert _sorted_columns(windows.map_windows(lambda rows: rows.select(["v"]))) == [["k", "v"]]
+    assert _sorted_columns(windows.aggregate(n=sw.count()).union(windows.aggregate(n=sw.count("k")))) == [
+        ["at", "k", "v"]
+    ]
+    points = _sorted().group_by("k").aggregate(n=sw.count("v"))
+    assert _verbs(points) == [["aggregate", "sort", "punctuate", "source"]]
+
+
+def test_counts_of_rows_without_columns_are_right() -> None:
+    """Nothing but times is sorted, and every row is counted."""
+    times = [(7_919 * n) % 1_000 for n in range(3_000)]
+    counted = sw.stream(_rows(*times), time="at").sort(1_000).tumbling(100).aggregate(n=sw.count()).run().table
+    assert counted.column("n").to_pylist() == [300] * 10
+
+
+def test_a_sort_stays_before_a_window_whose_rows_are_looked_at_in_their_order() -> None:
+    """Steps before the window move, the window does not: its rows are handed over in order of their own times."""
+    ordered = _sorted().where(nw.col("v") > 0).tumbling(5).select("at", "v")
+    mapped = ordered.map_windows(lambda rows: rows.select(["v"]))
+    assert _verbs(mapped) == [["map_windows", "select", "tumbling", "sort", "where", "punctuate", "source"]]
 
 
 def test_every_sort_of_a_plan_is_moved_for_itself() -> None:
@@ -126,6 +170,7 @@ def test_a_plan_in_which_nothing_moves_is_left_as_it_is() -> None:
     stream = _sorted().hopping(5, 2).aggregate(n=sw.count())
     (planned,) = sort_as_needed(stream.node)
     assert planned is stream.node
+    assert sort_as_needed(_sorted().node)[0].verb == "sort"
 
 
 def test_the_plan_that_was_written_is_not_changed() -> None:
@@ -186,6 +231,12 @@ class _Pipeline:
         return stream
 
     @property
+    def verbs(self) -> list[str]:
+        """The steps, the last one first."""
+        written = [["select", verb] if verb in {"tumbling", "sliding"} else [verb.split()[0]] for verb, _ in self.steps]
+        return [verb for verbs in written for verb in verbs][::-1]
+
+    @property
     def keeps_order_of_ties(self) -> bool:
         """Whether no step makes equal times of different ones."""
         return "tumbling" not in dict(self.steps)
@@ -202,8 +253,8 @@ _STEPS: dict[str, Callable[[sw.OrderedStream, int], sw.OrderedStream]] = {
     ),
     "select": lambda stream, number: stream.select("k", v=nw.col("v") + number),
     "select of a function": lambda stream, _: stream.select("k", v=_double),
-    "tumbling": lambda stream, number: stream.tumbling(3 + number, offset=1),
-    "sliding": lambda stream, number: stream.sliding(1 + number),
+    "tumbling": lambda stream, number: stream.select("k", "v").tumbling(3 + number, offset=1),
+    "sliding": lambda stream, number: stream.select("k", "v").sliding(1 + number),
 }
 
 
@@ -234,9 +285,8 @@ def test_a_moved_sort_gives_the_rows_of_the_sort_that_was_written(
     stream = pipeline.behind(ordered)
     moved = stream.run()
     written, _ = sw.run_together(stream, ordered)
-    steps = [verb.partition(" ")[0] for verb, _ in pipeline.steps]
-    assert _verbs(stream) == [["sort", *reversed(steps), "punctuate", "source"]]
-    assert _verbs(stream, ordered)[0] == [*reversed(steps), "sort", "punctuate", "source"]
+    assert _verbs(stream) == [["sort", *pipeline.verbs, "punctuate", "source"]]
+    assert _verbs(stream, ordered)[0] == [*pipeline.verbs, "sort", "punctuate", "source"]
     assert moved.table.schema == written.table.schema
     if pipeline.keeps_order_of_ties:
         assert moved.table.to_pylist() == written.table.to_pylist()
@@ -259,6 +309,22 @@ def test_steps_that_need_order_see_the_same_behind_a_moved_sort(
     moved = counted.run().table
     written, _ = sw.run_together(counted, ordered)
     assert _as_multiset(moved.to_pylist()) == _as_multiset(written.table.to_pylist())
+
+
+def _first_and_last(rows: pa.RecordBatch) -> pa.RecordBatch:
+    values = rows.column("v").to_pylist()
+    return pa.record_batch({"v": [values[0], values[-1]]})
+
+
+@given(times=st.lists(st.integers(0, 30), max_size=25), pipeline=_pipelines(), ordering=_ORDERINGS)
+def test_rows_of_a_window_are_handed_over_as_behind_the_sort_that_was_written(
+    times: list[int], pipeline: _Pipeline, ordering: dict[str, Any]
+) -> None:
+    """A function that looks at the order of the rows answers the same, whatever windows and filters are before it."""
+    ordered = sw.stream(_rows(*times), time="at").sort(**ordering)
+    mapped = pipeline.behind(ordered).map_windows(_first_and_last)
+    written, _ = sw.run_together(mapped, ordered)
+    assert mapped.run().table.to_pylist() == written.table.to_pylist()
 
 
 def _nodes(stream: Stream, kind: type[Node]) -> list[Node]:

@@ -82,3 +82,46 @@ def together(one: sw.OrderedStream, other: sw.DisorderedStream) -> int:
     results = sw.run_together(one, other)
     assert_type(results, list[sw.Result])
     return sum(result.table.num_rows for result in results)
+
+
+def put_in_order(path: str) -> sw.OrderedStream:
+    """Patience, how often the bound moves, and what becomes of late rows."""
+    flights = sw.stream(path, time="departed")
+    assert_type(flights.sort(), sw.OrderedStream)
+    assert_type(flights.sort(timedelta(hours=6), every=sw.Every.rows(1_000), late=sw.Late.drop()), sw.OrderedStream)
+    ordered = flights.tumbling("1h").sort(patience="6h", every=sw.Every.time("1m"), late=sw.Late.divert())
+    assert_type(ordered, sw.OrderedStream)
+    assert_type(ordered.late.where(nw.col("distance") > 500).sort(), sw.OrderedStream)
+    result = ordered.run()
+    late: pa.Table = result.late["punctuate#1"]
+    return ordered.where(nw.col("distance") > late.num_rows)
+
+
+def in_bands(path: str) -> list[sw.Result]:
+    """A stream for each patience: of events, of aggregates, of a query of one's own."""
+    flights = sw.stream(path, time="departed")
+    events = flights.in_bands("10m", timedelta(hours=1), "1d", every=sw.Every.batch(), late=sw.Late.adjust())
+    assert_type(events, sw.Streams)
+    early, fuller, final = events
+    assert_type(early, sw.OrderedStream)
+    assert_type(events[-1], sw.OrderedStream)
+    assert_type([stream.late for stream in events[1:]], list[sw.DisorderedStream])
+    hourly = flights.tumbling("1h").group_by("carrier").in_bands("10m", "1d", n=sw.count(), delay=sw.mean("delay"))
+    assert_type(hourly, sw.Streams)
+    assert_type(flights.tumbling("1h").in_bands("10m", n=sw.count()), sw.Streams)
+
+    def longest(part: sw.OrderedStream) -> sw.OrderedStream:
+        return part.group_by("carrier").aggregate(delay=sw.max("delay"))
+
+    own = flights.tumbling("1h").in_bands(
+        "10m", "1d", partial=longest, merge=lambda both: longest(both.where(nw.col("delay") > 0))
+    )
+    seen: list[pa.RecordBatch] = []
+    with own.open(seen.append, on_late=seen.append, clock=sw.ManualClock()) as query:
+        assert_type(query, sw.Query)
+    patiences: tuple[str, ...] = own.patiences
+    text: str = hourly.explain()
+    assert patiences
+    assert text
+    assert_type(hourly.run(), list[sw.Result])
+    return sw.run_together(early, fuller.where(nw.col("delay") > 0), final.late, *hourly)

@@ -47,17 +47,26 @@ _METHODS: dict[str, Callable[[sw.OrderedStream], Any]] = {
     "map_windows": lambda stream: stream.map_windows(lambda rows: rows.select(["v"])),
 }
 
+_METHODS_OF_DISORDERED: dict[str, Callable[[sw.DisorderedStream], Any]] = {
+    "assume_ordered": lambda stream: stream.assume_ordered(),
+    "sort": lambda stream: stream.sort(3),
+    "in_bands": lambda stream: stream.in_bands(1, 3),
+}
 
-@pytest.mark.parametrize("name", _METHODS)
+
+@pytest.mark.parametrize("name", [*_METHODS, *_METHODS_OF_DISORDERED])
 def test_a_method_returns_a_new_frozen_stream_and_changes_nothing(name: str) -> None:
     """The stream it was called on says and gives what it said and gave before."""
-    stream = _ordered()
+    disordered = sw.stream(_ROWS, time="at")
+    stream: sw.OrderedStream | sw.DisorderedStream = disordered if name in _METHODS_OF_DISORDERED else _ordered()
     before, rows = stream.explain(), stream.run().table
-    made = _METHODS[name](stream)
-    assert made is not stream
-    assert made.node is not stream.node or name == "group_by"
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        made.node = stream.node
+    made = _METHODS[name](stream) if isinstance(stream, sw.OrderedStream) else _METHODS_OF_DISORDERED[name](stream)
+    parts: list[Any] = [*made] if isinstance(made, sw.Streams) else [made]
+    for one in parts:
+        assert one is not stream
+        assert one.node is not stream.node or name == "group_by"
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            one.node = stream.node
     assert stream.explain() == before
     assert stream.run().table.equals(rows)
 
@@ -67,6 +76,16 @@ def test_every_public_method_is_tried() -> None:
     ways_out = {"batches", "disorder", "explain", "for_each", "open", "properties", "run", "schema", "write_parquet"}
     public = {name for name in dir(sw.OrderedStream) if not name.startswith("_")}
     assert public - ways_out - {"node", "late"} == set(_METHODS)
+    of_disordered = {name for name in dir(sw.DisorderedStream) if not name.startswith("_")}
+    assert of_disordered - public == set(_METHODS_OF_DISORDERED)
+
+
+def test_every_public_method_of_several_streams_and_of_groups_is_known() -> None:
+    """A new one needs a test in test_bands.py, and its name here."""
+    of_streams = {name for name in dir(sw.Streams) if not name.startswith("_")}
+    assert of_streams - {"count", "index"} == {"explain", "open", "run"}
+    of_groups = {name for name in dir(type(_ordered().group_by("k"))) if not name.startswith("_")}
+    assert of_groups == {"aggregate", "in_bands"}
 
 
 def test_row_steps_keep_the_kind_of_stream() -> None:
@@ -77,6 +96,11 @@ def test_row_steps_keep_the_kind_of_stream() -> None:
     assert type(_ordered().select("v").where(nw.col("v") > 5)) is sw.OrderedStream
     assert type(_ordered().hopping(5, 2)) is sw.DisorderedStream
     assert type(disordered.assume_ordered()) is sw.OrderedStream
+    assert (
+        type(disordered.sort()) is type(disordered.sort(5)) is type(disordered.tumbling(5).sort(5)) is sw.OrderedStream
+    )
+    assert all(type(stream) is sw.OrderedStream for stream in disordered.in_bands(1, 5))
+    assert type(disordered.sort(5).late) is sw.DisorderedStream
 
 
 def test_nothing_runs_until_asked() -> None:

@@ -154,10 +154,11 @@ class EventBatch:
         """Keep the data rows that `keep` marks, and every punctuation. `keep` has one entry per payload row."""
         if keep.all():
             return self
-        elements = keep
         if self.kind is not None:
             elements = self.kind == _PUNCTUATE
             elements[~elements] = keep
+        # Places, not marks: NumPy gathers by number several times faster than by a mask.
+        elements = np.flatnonzero(keep if self.kind is None else elements)
         return EventBatch(
             keep_marked(self.payload, keep),
             self.start[elements],

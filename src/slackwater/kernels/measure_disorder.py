@@ -106,13 +106,21 @@ def greatest_distance(times: NDArray[np.int64]) -> int:
     return int(_greatest_distance(times, np.empty(len(times), dtype=np.int64)))
 
 
+@kernel("int64(Array(int64, 1, 'C', readonly=True))")
+def _count_falls(times: NDArray[np.int64]) -> int:
+    falls = 0
+    for i in range(1, len(times)):
+        falls += times[i] < times[i - 1]
+    return falls
+
+
 def count_runs(times: NDArray[np.int64]) -> int:
     """The maximal stretches that do not go back. Cost: O(n).
 
     >>> count_runs(np.array([2, 6, 5, 1, 4, 3, 7, 8]))
     4
     """
-    return int(np.count_nonzero(times[1:] < times[:-1])) + 1 if len(times) else 0
+    return int(_count_falls(times)) + 1 if len(times) else 0
 
 
 def deal_onto_runs(times: NDArray[np.int64], tails: NDArray[np.int64] | None = None) -> NDArray[np.int64]:

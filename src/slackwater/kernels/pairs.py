@@ -1,7 +1,7 @@
 """Columns of (time, row) pairs in order of time, equal times in order of row: merging two, and sorting any.
 
-To sort, a pair is packed into one int64, time in front, and np.sort does the rest: on current processors nothing that
-we could write beats it. Where a pair does not fit into 63 bits, two columns are sorted as they are.
+To sort, a pair is packed into one int64, time in front, and np.sort does the rest. Where a pair does not fit into 63
+bits, two columns are sorted as they are.
 """
 
 from __future__ import annotations
@@ -37,6 +37,28 @@ class Piece(NamedTuple):
         return Piece(self.times[:at], self.rows[:at]), Piece(self.times[at:], self.rows[at:])
 
 
+class Scratch:
+    """Columns that are used again and again: memory that is new costs more than the work that is done in it."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, columns: int) -> None:
+        self.memory = np.empty((columns, 0), dtype=np.int64)
+
+    def columns(self, n: int) -> NDArray[np.int64]:
+        """The columns, n long, with whatever was left in them."""
+        columns, length = self.memory.shape
+        if length < n:
+            self.memory = np.empty((columns, max(n, 2 * length)), dtype=np.int64)
+        return self.memory[:, :n]
+
+
+def room_for(n: int) -> Piece:
+    """Memory for n pairs."""
+    times, rows = np.empty((2, n), dtype=np.int64)
+    return Piece(times, rows)
+
+
 def concat(pieces: Sequence[Piece]) -> Piece:
     """Lay pieces end to end. Cost: one copy; none for a single piece."""
     if len(pieces) == 1:
@@ -50,9 +72,9 @@ def merge(first: Piece, second: Piece) -> Piece:
     >>> merge(Piece(np.array([1, 3]), np.array([0, 1])), Piece(np.array([2, 3]), np.array([2, 3]))).rows.tolist()
     [0, 2, 1, 3]
     """
-    merged = np.empty((2, len(first.times) + len(second.times)), dtype=np.int64)
-    merge_into(*first, *second, merged[0], merged[1])
-    return Piece(merged[0], merged[1])
+    merged = room_for(len(first.times) + len(second.times))
+    merge_into(*first, *second, *merged)
+    return merged
 
 
 def sort_pairs(times: Column, rows: Column) -> Piece:
@@ -69,13 +91,13 @@ def sort_pairs(times: Column, rows: Column) -> Piece:
     keys = np.empty(len(times), dtype=np.int64)
     _pack(times, rows, least, least_row, row_bits, keys)
     keys.sort()
-    return unpacked(keys, least, least_row, row_bits, np.empty((2, len(keys)), dtype=np.int64))
+    return unpacked(keys, least, least_row, row_bits, room_for(len(keys)))
 
 
-def unpacked(keys: Column, least: int, least_row: int, row_bits: int, room: NDArray[np.int64]) -> Piece:
-    """Take sorted keys apart again, into the two lines of `room`."""
-    _unpack(keys, least, least_row, row_bits, room[0], room[1])
-    return Piece(room[0], room[1])
+def unpacked(keys: Column, least: int, least_row: int, row_bits: int, room: Piece) -> Piece:
+    """Take sorted keys apart again, into the memory given."""
+    _unpack(keys, least, least_row, row_bits, *room)
+    return room
 
 
 @kernel(f"void({_READ}, {_READ}, int64, int64, int64, int64[::1])")

@@ -12,22 +12,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from slackwater.kernels.compile import kernel
-from slackwater.kernels.pairs import Piece, sort_pairs
+from slackwater.kernels.pairs import KEY_BITS, Piece, concat, room_for, sort_pairs, unpacked
 
 if TYPE_CHECKING:
-    from slackwater.kernels.pairs import Column
+    from slackwater.kernels.pairs import Column, Scratch
+
+LONG_RUN: Final = 256
+"""Natural runs of so many events on average are kept as they are: to cut them costs less than to sort them."""
 
 _FOREVER: Final = 2**63 - 1
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
-
-
-class Cuts(NamedTuple):
-    """Where the stretches of a block pass a bound, how many events lie before it, and the least time beyond it."""
-
-    at: Column
-    due: int
-    least: int
 
 
 @dataclass(slots=True)
@@ -38,6 +33,8 @@ class Stragglers:
     rows: Column
     heads: Column
     ends: Column
+    first_row: int
+    last_row: int
     least: int
     """The least time that waits."""
 
@@ -46,62 +43,81 @@ class Stragglers:
     @classmethod
     def of(cls, piece: Piece) -> Stragglers:
         """One ordered stretch."""
-        heads, ends = np.zeros(1, dtype=np.int64), np.array([len(piece.times)])
-        return cls(*piece, heads, ends, int(piece.times[0]), len(piece.times))
+        return cls.restored(*piece, np.zeros(1, dtype=np.int64), np.array([len(piece.times)]))
+
+    @classmethod
+    def in_long_runs(cls, times: Column, first_row: int) -> Stragglers | None:
+        """A block as it came, if its natural runs are long; None if they are not."""
+        falls = times[1:] < times[:-1]
+        if np.count_nonzero(falls) * LONG_RUN >= len(times):
+            return None
+        ends = np.append(np.flatnonzero(falls) + 1, len(times))
+        return cls.restored(times, np.arange(first_row, first_row + len(times)), np.append(0, ends[:-1]), ends)
 
     @classmethod
     def restored(cls, times: Column, rows: Column, heads: Column, ends: Column) -> Stragglers:
-        """Of a state."""
-        waits = heads < ends
-        return cls(times, rows, heads, ends, int(times[heads[waits]].min()), int((ends - heads).sum()))
+        """Stretches that wait from their heads on."""
+        least = int(times[heads[heads < ends]].min())
+        return cls(times, rows, heads, ends, int(rows.min()), int(rows.max()), least, int((ends - heads).sum()))
 
-    @property
-    def in_order(self) -> bool:
-        """Whether this is one stretch."""
-        return len(self.heads) == 1
-
-    def find_cuts(self, complete_before: int) -> Cuts:
-        """Find where each stretch passes a bound."""
-        at = np.empty_like(self.heads)
-        due, least = _find_cuts(self.times, self.heads, self.ends, complete_before, at)
-        return Cuts(at, due, least)
-
-    def take(self, cuts: Cuts, times: Column, rows: Column) -> None:
-        """Copy what lies before the cuts, stretch by stretch, and let it go."""
-        _copy_stretches(self.times, self.rows, self.heads, cuts.at, times, rows)
-        self._let_go(cuts)
-
-    def take_stretch(self, cuts: Cuts) -> Piece:
-        """Take what lies before the cut of the one stretch; nothing is copied."""
-        taken = slice(int(self.heads[0]), int(cuts.at[0]))
-        self._let_go(cuts)
-        return Piece(self.times[taken], self.rows[taken])
-
-    def _let_go(self, cuts: Cuts) -> None:
+    def cut(self, complete_before: int) -> Cut:
+        """Let go of all that is older than a bound, and say where it lies."""
+        cuts = np.empty_like(self.heads)
+        due, least = find_cuts(self.times, self.heads, self.ends, complete_before, cuts)
+        cut = Cut(self.times, self.rows, self.heads, cuts, due)
         # A new column of heads: the old one may be part of a state that was handed out.
-        self.heads, self.least = cuts.at, cuts.least
-        self.waiting -= cuts.due
+        self.heads, self.least = cuts, least
+        self.waiting -= due
+        return cut
 
 
-def take_due(blocks: list[Stragglers], complete_before: int) -> Piece:
-    """Take from blocks all that is older than a bound, in order."""
-    cuts = [block.find_cuts(complete_before) for block in blocks]
-    if len(blocks) == 1 and blocks[0].in_order:
-        return blocks[0].take_stretch(cuts[0])
-    times, rows = np.empty((2, sum(cut.due for cut in cuts)), dtype=np.int64)
+class Cut(NamedTuple):
+    """What was cut off from the stretches of a block, each from its head to its cut."""
+
+    times: Column
+    rows: Column
+    heads: Column
+    cuts: Column
+    due: int
+
+    def pairs(self) -> Piece:
+        """Stretch by stretch, one after the other; a single stretch without a copy."""
+        stretches = [slice(*bounds) for bounds in zip(self.heads.tolist(), self.cuts.tolist(), strict=True)]
+        return concat([Piece(self.times[stretch], self.rows[stretch]) for stretch in stretches])
+
+
+def take_due(blocks: list[Stragglers], complete_before: int, scratch: Scratch) -> Piece:
+    """Take from blocks, of which something is due, all that is older than a bound, in order."""
+    least = min(block.least for block in blocks)
+    cuts = [block.cut(complete_before) for block in blocks]
+    if len(cuts) == 1 and len(cuts[0].heads) == 1:
+        return cuts[0].pairs()
+    first_row = min(block.first_row for block in blocks)
+    row_bits = (max(block.last_row for block in blocks) - first_row).bit_length()
+    greatest = max(int(cut.times[cut.cuts - 1].max()) for cut in cuts)
+    if (greatest - least).bit_length() + row_bits > KEY_BITS:
+        return sort_pairs(*concat([cut.pairs() for cut in cuts]))
+    (keys,) = scratch.columns(sum(cut.due for cut in cuts))
     at = 0
-    for block, cut in zip(blocks, cuts, strict=True):
-        block.take(cut, times[at : at + cut.due], rows[at : at + cut.due])
+    for cut in cuts:
+        _pack_stretches(cut.times, cut.rows, cut.heads, cut.cuts, least, first_row, row_bits, keys[at : at + cut.due])
         at += cut.due
-    return sort_pairs(times, rows)
+    keys.sort()
+    return unpacked(keys, least, first_row, row_bits, room_for(len(keys)))
 
 
 @kernel(f"UniTuple(int64, 2)({_READ}, {_READ}, {_READ}, int64, int64[::1])")
-def _find_cuts(times: Column, heads: Column, ends: Column, complete_before: int, cuts: Column) -> tuple[int, int]:
+def find_cuts(times: Column, heads: Column, ends: Column, complete_before: int, cuts: Column) -> tuple[int, int]:
     """Find where each stretch passes a bound; return how many events lie before it, and the least time beyond it."""
     due, least = 0, _FOREVER
     for stretch in range(len(heads)):
         low, high = heads[stretch], ends[stretch]
+        # Most stretches begin beyond the bound, or pass it soon: look near the head first.
+        step = 1
+        while low + step < high and times[low + step] < complete_before:
+            low += step
+            step *= 2
+        high = min(high, low + step)
         while low < high:
             middle = (low + high) // 2
             if times[middle] < complete_before:
@@ -115,13 +131,14 @@ def _find_cuts(times: Column, heads: Column, ends: Column, complete_before: int,
     return due, least
 
 
-@kernel(f"void({', '.join([_READ] * 4)}, int64[::1], int64[::1])")
-def _copy_stretches(
-    times: Column, rows: Column, heads: Column, cuts: Column, due_times: Column, due_rows: Column
+@kernel(f"void({', '.join([_READ] * 4)}, int64, int64, int64, int64[::1])")
+def _pack_stretches(
+    times: Column, rows: Column, heads: Column, cuts: Column, least: int, first_row: int, row_bits: int, keys: Column
 ) -> None:
+    """Pack the pairs of all stretches, from their heads to their cuts, into keys."""
     at = 0
     for stretch in range(len(heads)):
-        for i in range(heads[stretch], cuts[stretch]):
-            due_times[at] = times[i]
-            due_rows[at] = rows[i]
-            at += 1
+        head, due = heads[stretch], cuts[stretch] - heads[stretch]
+        for i in range(due):
+            keys[at + i] = ((times[head + i] - least) << row_bits) | (rows[head + i] - first_row)
+        at += due

@@ -1,8 +1,7 @@
 """Computes aggregates at several latencies in one pass: early answers soon, fuller ones later, none computed twice.
 
-Input i carries the events of patience band i, and punctuations that say how far the band is complete. They need no
-order, but rows of one window that come together are grouped together, so a sort before is well spent. Output i answers
-from bands 0 to i, when all of them are complete. A group that goes out of one band is not
+Input i carries the events of patience band i, in any order, and punctuations that say how far the band is complete.
+Output i answers from bands 0 to i, when all of them are complete. A group that goes out of one band is not
 forgotten: its partial result moves on to the next, to be merged with what comes later.
 Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue. ICDE 2018, section V-B (the advanced framework); partial
 results replace the events that its unions would buffer.
@@ -111,40 +110,41 @@ class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
         assert insert_only(batch), "an aggregated stream has no adjusts"
         band = self._bands[port]
         band.progress = band.progress.after(batch, self._where, ordered=False)
-        if batch.rows:
-            band.groups.add(Partial.of(batch.data(), self._grouping))
-        return self._send(port)
+        return self._send(port, [Partial.of(batch.data(), self._grouping)] if batch.rows else [])
 
     def on_end(self, port: Port) -> Emission:
         """Note that nothing more will come in a band."""
         band = self._bands[port]
         band.progress = replace(band.progress, punctuated=FOREVER)
-        return self._send(port)
+        return self._send(port, [])
 
-    def _send(self, first: int) -> Emission:
+    def _send(self, first: int, new: list[Partial]) -> Emission:
         main: list[EventBatch] = []
         side: list[tuple[str, EventBatch]] = []
         for number in range(first, len(self._bands)):
-            batches = self._answers(number)
+            done, batches = self._answers(number, new)
             main += batches if number == 0 else []
             side += [(band_output(number), batch) for batch in batches] if number else []
+            new = [done] if done is not None else []
         return Emission(tuple(main), tuple(side))
 
-    def _answers(self, number: int) -> list[EventBatch]:
-        """Release what is complete in a band; its partial results go on to the next band."""
+    def _answers(self, number: int, new: list[Partial]) -> tuple[Partial | None, list[EventBatch]]:
+        """Take new partial results into a band; return what is complete in it now, and the answers to send."""
         band = self._bands[number]
         bound = self._complete_before(number)
-        if bound <= band.said:
-            return []
-        band.said = bound
-        punctuation = punctuation_like(self._no_rows, bound)
-        released = band.groups.release(bound)
-        if not released:
-            return [punctuation]
-        done = Partial.merge(released)
-        if number + 1 < len(self._bands):
-            self._bands[number + 1].groups.add(done)
-        return [self._answer(done, number), punctuation]
+        done = band.groups.release(bound)
+        for partial in new:
+            complete, still_open = partial.split(bound)
+            done += [complete] if len(complete) else []
+            band.groups.add(still_open)
+        batches: list[EventBatch] = []
+        whole = Partial.merge(done) if done else None
+        if whole is not None:
+            batches.append(self._answer(whole, number))
+        if bound > band.said:
+            band.said = bound
+            batches.append(punctuation_like(self._no_rows, bound))
+        return whole, batches
 
     def _answer(self, done: Partial, number: int) -> EventBatch:
         plain = done.finish(self._where)

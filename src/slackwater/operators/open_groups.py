@@ -1,16 +1,17 @@
 """Holds the groups that are not complete yet, as a few partial results of falling size.
 
-New partials come in at the end; the last two are merged while the newer has at least half the rows of the older. So
-each partial has less than half the rows of the one before it, there are O(log n) of them, and a row is merged
-O(log n) times while it waits, however small the batches are.
+A merge is dear, even of little, so partials are merged eight at a time: when the last eight are of one size class, and
+when the newest is larger than those before it. A class holds partials of up to eight times the rows of the class
+below. So classes fall from the oldest partial to the newest, there are O(log n) partials, and a row is merged O(log n)
+times, with eight as the base, while it waits.
 
 Cost of a release: O(log n) per partial to find what goes; what stays is neither read nor copied.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Final
 
 from slackwater.operators.partials import Partial
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from slackwater.progress.instants import Instant
 
+_TOGETHER: Final = 8
+"""How many partials of one size class are merged into one of the next."""
+
 
 class OpenGroups:
     """Partial results by age, the oldest first."""
@@ -26,7 +30,7 @@ class OpenGroups:
     __slots__ = ("_partials",)
 
     def __init__(self, partials: Iterable[Partial] = ()) -> None:
-        self._partials = list(partials)
+        self._partials: list[Partial] = list(partials)
 
     def __len__(self) -> int:
         return sum(len(partial) for partial in self._partials)
@@ -35,18 +39,26 @@ class OpenGroups:
         """Hold one more partial. Cost: amortised O(log n) merges of each of its rows."""
         if not len(newest):
             return
-        while self._partials and 2 * newest.rows >= self._partials[-1].rows:
-            newest = Partial.merge([self._partials.pop(), newest])
         self._partials.append(newest)
+        while (together := self._worth_merging()) > 1:
+            self._partials[-together:] = [Partial.merge(self._partials[-together:])]
+
+    def _worth_merging(self) -> int:
+        """How many of the last partials are worth merging: smaller ones before the last, or enough of its class."""
+        newest = _size_class(self._partials[-1])
+        classes = [_size_class(partial) for partial in reversed(self._partials[:-1])]
+        smaller = next((place for place, one in enumerate(classes) if one >= newest), len(classes))
+        if smaller:
+            return smaller + 1
+        alike = next((place for place, one in enumerate(classes) if one != newest), len(classes))
+        return alike + 1 if alike + 1 >= _TOGETHER else 0
 
     def release(self, bound: Instant) -> list[Partial]:
         """Hand over all groups that start before the bound, oldest partial first."""
         if all(partial.starts[0] >= bound for partial in self._partials):
             return []
         halves = [partial.split(bound) for partial in self._partials]
-        # What is left may have fallen out of proportion, so it is stacked up anew. A merge here costs at most
-        # three times the rows of its newer side, and each row is on the newer side O(log n) times in its life,
-        # because that leaves one older partial less before it.
+        # What is left may have fallen out of its class, so it is stacked up anew.
         self._partials = []
         for _, left in halves:
             self.add(left)
@@ -61,5 +73,10 @@ class OpenGroups:
         for partial in self._partials:
             assert len(partial) > 0
             partial.check()
-        for older, newer in pairwise(self._partials):
-            assert 2 * newer.rows < older.rows, [partial.rows for partial in self._partials]
+        classes = [_size_class(partial) for partial in self._partials]
+        assert all(older >= newer for older, newer in pairwise(classes)), classes
+        assert all(len(list(alike)) < _TOGETHER for _, alike in groupby(classes)), classes
+
+
+def _size_class(partial: Partial) -> int:
+    return (partial.rows.bit_length() + 2) // 3

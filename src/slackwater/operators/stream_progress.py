@@ -13,10 +13,11 @@ import numpy as np
 from slackwater.errors import BrokenOrder, BrokenPunctuation
 from slackwater.events.elements import elements_of
 from slackwater.events.kinds import Kind
+from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
 from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:
-    from slackwater.events.batch import EventBatch, Mask, Times
+    from slackwater.events.batch import EventBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,13 @@ class StreamProgress:
         if not len(batch):
             return self
         punctuated, reached = self.punctuated, self.reached
-        data = batch.is_data()
-        if data is None:
+        if batch.kind is None:
             if batch.start.min() < punctuated:
-                self._refuse_closed(batch, batch.start < punctuated, np.full(len(batch), punctuated), where)
+                self._refuse(batch, int(np.argmax(batch.start < punctuated)), where)
         else:
-            said = np.maximum.accumulate(np.where(data, punctuated, np.maximum(batch.start, punctuated)))
-            self._refuse_closed(batch, data & (batch.start < said), said, where)
-            punctuated = int(said[-1])
+            punctuated, broken = follow_punctuations(batch.start, batch.kind, int(Kind.PUNCTUATE), punctuated)
+            if broken != NOBODY:
+                self._refuse(batch, broken, where)
         if ordered and batch.rows:
             reached = self._ordered_reach(batch.data(), where)
         return StreamProgress(punctuated, reached)
@@ -67,12 +67,9 @@ class StreamProgress:
             raise BrokenOrder.by(where, _element(events, at + 1), _element(events, at))
         return int(events.start[-1])
 
-    @staticmethod
-    def _refuse_closed(batch: EventBatch, closed: Mask, said: Times, where: str) -> None:
-        places = np.flatnonzero(closed)
-        if len(places):
-            at = int(places[0])
-            raise BrokenPunctuation.by(where, _element(batch, at), int(said[at]))
+    def _refuse(self, batch: EventBatch, at: int, where: str) -> None:
+        said = max(self.punctuated, int(batch.slice(0, at).punctuations().max(initial=BEGINNING)))
+        raise BrokenPunctuation.by(where, _element(batch, at), said)
 
 
 def _element(batch: EventBatch, at: int) -> object:

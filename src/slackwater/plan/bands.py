@@ -2,9 +2,11 @@
 
     basic      band ──> sort ────────────────────────────────────> stream 0
                band ──> sort ─────────────────────> union ───────> stream 1 ...
-    advanced   band ──> sort ──> partial query ──────────────────> stream 0
-               band ──> sort ──> partial query ──> union, merge ─> stream 1 ...
+    advanced   band ──> partial query ───────────────────────────> stream 0
+               band ──> partial query ───────────> union, merge ─> stream 1 ...
 
+A user's partial query gets its band in order. Ready aggregates need to know what is complete, not order: for them
+nothing is sorted, and partial results are all that is held.
 Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue. ICDE 2018, section V.
 """
 
@@ -18,9 +20,10 @@ from slackwater.errors import PlanError, message
 from slackwater.operators.banded_aggregate import BandedAggregateOperator, banded_schema
 from slackwater.operators.emission import band_output
 from slackwater.plan.node import SideOutput, StepNode
-from slackwater.plan.ordering_steps import Punctuate
+from slackwater.plan.ordering_steps import Punctuate, Sort
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.plan.row_steps import AssignWindow, RowStep, Select, Where
+from slackwater.policies.windows import Hopping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +82,7 @@ class BandedAggregate(StepNode):
 
     def reason(self) -> str:
         """What is held between bands."""
-        return "each event is summed up once; partial results go from band to band, not events"
+        return "each event is summed up once; partial results are held and go from band to band, not events"
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
@@ -88,8 +91,8 @@ class BandedAggregate(StepNode):
         )
 
 
-def punctuated(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Late) -> list[Node]:
-    """Judge how late rows are, by the times they came with, and return the stream of each band.
+def dealt(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Late, *, in_order: bool) -> list[Node]:
+    """Judge how late rows are, by the times they came with, and return the stream of each band, in order or not.
 
     A window moves events to its start. Patience is meant for the times before that, so rows are judged before they are
     given windows, and the steps from the first window on are done in every band.
@@ -103,9 +106,13 @@ def punctuated(node: Node, patiences: tuple[Duration, ...], cadence: Every, late
     judged_before = steps[: windows[-1] + 1] if windows else []
     punctuate = Punctuate(judged_before[-1].input if judged_before else node, patiences, cadence, late)
     bands = outputs_of(punctuate, len(patiences))
+    # The sort is written first, unless a step would undo it; the plan moves it as far back as it can.
+    hops = any(isinstance(step, AssignWindow) and isinstance(step.window, Hopping) for step in judged_before)
+    if in_order and not hops:
+        bands = [Sort(band) for band in bands]
     for step in reversed(judged_before):
         bands = [step.reading(band) for band in bands]
-    return bands
+    return [Sort(band) for band in bands] if in_order and hops else bands
 
 
 def outputs_of(step: StepNode, bands: int) -> list[Node]:

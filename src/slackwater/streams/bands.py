@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from slackwater.errors import PlanError, SchemaMismatch, message
 from slackwater.operators.banded_aggregate import BAND
-from slackwater.plan.bands import BandedAggregate, outputs_of, punctuated
+from slackwater.plan.bands import BandedAggregate, dealt, outputs_of
 from slackwater.plan.explain import explain
-from slackwater.plan.ordering_steps import Sort
-from slackwater.plan.row_steps import Select, stamped
+from slackwater.plan.row_steps import Select, stamped, with_wide_dictionaries
 from slackwater.policies.cadence import default_cadence
 from slackwater.progress.instants import as_duration, format_duration
 from slackwater.streams.ordered import OrderedStream
@@ -79,10 +78,10 @@ class Streams(Sequence[OrderedStream]):
 
 def bands_of_events(node: Node, patiences: Sequence[Length], every: Every | None, late: Late) -> Streams:
     """Give each patience the events that are in time for it, in order: the basic framework."""
-    bands, waits = _sorted_bands(node, patiences, every, late)
-    streams = [bands[0]]
+    bands, waits = _bands(node, patiences, every, late)
+    streams = [OrderedStream(bands[0])]
     for band in bands[1:]:
-        streams.append(streams[-1].union(band))
+        streams.append(streams[-1].union(OrderedStream(band)))
     return Streams(tuple(streams), waits)
 
 
@@ -95,8 +94,8 @@ def bands_of_aggregates(
     late: Late,
 ) -> Streams:
     """Give each patience the aggregates of the events that are in time for it; partial results are shared."""
-    bands, waits = _sorted_bands(node, patiences, every, late)
-    step = BandedAggregate(tuple(band.node for band in bands), keys, aggregates)
+    bands, waits = _bands(node, patiences, every, late, in_order=False)
+    step = BandedAggregate(tuple(bands), keys, aggregates)
     return Streams(tuple(OrderedStream(output) for output in outputs_of(step, len(bands))), waits)
 
 
@@ -109,8 +108,8 @@ def bands_of_sub_plan(
     late: Late,
 ) -> Streams:
     """Give each patience the answers of a user's query: `partial` for each band, `merge` after each union."""
-    bands, waits = _sorted_bands(node, patiences, every, late)
-    partials = [_planned(partial, band, "partial") for band in bands]
+    bands, waits = _bands(node, patiences, every, late)
+    partials = [_planned(partial, OrderedStream(band), "partial") for band in bands]
     answers = [partials[0]]
     for newer in partials[1:]:
         answers.append(_planned(merge, answers[-1].union(newer), "merge"))
@@ -122,17 +121,18 @@ def patience_of(node: Node, patience: Length) -> Duration:
     return as_duration(patience, calendar=node.schema.calendar)
 
 
-def _sorted_bands(
-    node: Node, patiences: Sequence[Length], every: Every | None, late: Late
-) -> tuple[list[OrderedStream], tuple[str, ...]]:
+def _bands(
+    node: Node, patiences: Sequence[Length], every: Every | None, late: Late, *, in_order: bool = True
+) -> tuple[list[Node], tuple[str, ...]]:
+    """The stream of each band, and the patiences as people write them."""
     if not patiences:
         hint = 'name them, the shortest first: in_bands("1s", "1m", "1h")'
         raise PlanError(message("in_bands needs at least one patience", {}, hint))
-    node, calendar = stamped(node), node.schema.calendar
+    node, calendar = with_wide_dictionaries(stamped(node)), node.schema.calendar
     waits = tuple(patience_of(node, patience) for patience in patiences)
     cadence = every or default_cadence(waits[0], calendar=calendar)
-    bands = [OrderedStream(Sort(band)) for band in punctuated(node, waits, cadence, late)]
-    return bands, tuple(format_duration(wait) if calendar else str(wait) for wait in waits)
+    shown = tuple(format_duration(wait) if calendar else str(wait) for wait in waits)
+    return dealt(node, waits, cadence, late, in_order=in_order), shown
 
 
 def _planned(query: SubPlan, stream: OrderedStream, name: str) -> OrderedStream:

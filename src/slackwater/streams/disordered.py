@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
-from slackwater.plan.bands import punctuated
+from slackwater.plan.bands import dealt
 from slackwater.plan.ordering_steps import Sort
-from slackwater.plan.row_steps import AssumeOrdered, stamped
+from slackwater.plan.row_steps import AssumeOrdered, stamped, with_wide_dictionaries
 from slackwater.policies.cadence import default_cadence
 from slackwater.policies.late import Late
 from slackwater.progress.instants import as_duration
@@ -57,7 +57,7 @@ class DisorderedStream(EventStream):
         """
         from slackwater.streams.ordered import OrderedStream
 
-        node = stamped(self.node)
+        node = with_wide_dictionaries(stamped(self.node))
         if patience is None:
             if every is not None or late != _DIVERT:
                 facts = {"every": every, "late": late}
@@ -65,8 +65,8 @@ class DisorderedStream(EventStream):
             return OrderedStream(Sort(node))
         calendar = node.schema.calendar
         wait = as_duration(patience, calendar=calendar)
-        (band,) = punctuated(node, (wait,), every or default_cadence(wait, calendar=calendar), late)
-        return OrderedStream(Sort(band))
+        (ordered,) = dealt(node, (wait,), every or default_cadence(wait, calendar=calendar), late, in_order=True)
+        return OrderedStream(ordered)
 
     def in_bands(
         self,

@@ -116,9 +116,9 @@ class EventStream(Stream):
         """Call a function of your own with all rows of a window, and send what it answers, for each window once.
 
         It is given one Arrow batch, of all columns, when the window is complete, and answers a batch or table of any
-        number of rows; these get the window's times. Rows come as they reached this step. After a sort those of one
-        window may stand as they arrived: where it counts, sort them by a column of theirs. Without a window, rows of
-        one time are handed over together; rows with lifetimes, when both ends are the same.
+        number of rows; these get the window's times. Rows come in the order in which they reached this step: after a
+        sort, in order of the times they had before the window. Without a window, rows of one time are handed over
+        together; rows with lifetimes, when both ends are the same.
 
         The columns of the answers are learnt by trying the function on a few made-up rows, or named by `schema`. It
         should have no side effects.

@@ -1,0 +1,132 @@
+"""Sorts a whole column of times at once, with the order of rows: the sort without punctuations.
+
+Everything is there, so that less is needed than for a stream. A column of long natural runs is cut into slices of time,
+and each slice is gathered from the runs and sorted in the cache. Any other is sorted block by block, in its place; the
+events of a block that are older than the end of the block before are merged into it. Events that would reach too far
+back are put aside and merged at the end; if they are many, there is no order to build on, and all is sorted whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from slackwater.kernels.block_sort import BLOCK, BlockSorter
+from slackwater.kernels.compile import kernel
+from slackwater.kernels.measure_disorder import count_runs
+from slackwater.kernels.pairs import KEY_BITS, Piece, Scratch, concat, merge, room_for, sort_pairs, unpacked
+from slackwater.kernels.stragglers import LONG_RUN, find_cuts
+
+if TYPE_CHECKING:
+    from slackwater.kernels.pairs import Column
+
+_REACH: Final = 2 * BLOCK
+"""How far back, in events, late ones of a block are merged in at once."""
+
+_SLICE: Final = 16_384
+"""Events of a column of long runs that are sorted at once."""
+
+_SAMPLED: Final = 64
+"""One in so many times is looked at to find slices of about equal size."""
+
+_MANY: Final = 1 / 8
+"""The share of events put aside beyond which a column has no order to build on."""
+
+_READ = "Array(int64, 1, 'C', readonly=True)"
+
+
+def sort_times(times: Column) -> Piece:
+    """Sort a column of times; return it in order, with the positions that the times had. Ties keep their order.
+
+    >>> in_order = sort_times(np.array([3, 1, 3, 2]))
+    >>> in_order.times.tolist(), in_order.rows.tolist()
+    ([1, 2, 3, 3], [1, 3, 0, 2])
+    """
+    times = np.ascontiguousarray(times)
+    natural_runs = count_runs(times)
+    if natural_runs <= 1:
+        return Piece(times.copy(), np.arange(len(times)))
+    if natural_runs * LONG_RUN <= len(times):
+        return _sort_runs(times, np.append(np.flatnonzero(times[1:] < times[:-1]) + 1, len(times)))
+    return _sort_blocks(times)
+
+
+def _sort_runs(times: Column, ends: Column) -> Piece:
+    """Merge natural runs, a slice of time after the other."""
+    in_order, scratch = room_for(len(times)), Scratch(1)
+    heads, row_bits, at = np.append(0, ends[:-1]), len(times).bit_length(), 0
+    # Runs whose turn has come lie between those that are used up and those that begin later, as all after them do.
+    least_from_here = np.minimum.accumulate(times[heads][::-1])[::-1]
+    first, least = 0, int(least_from_here[0])
+    bounds = np.unique(np.sort(times[::_SAMPLED])[_SLICE // _SAMPLED :: _SLICE // _SAMPLED]).tolist()
+    for complete_before in (*bounds, int(times.max()) + 1):
+        stop = int(np.searchsorted(least_from_here, complete_before))
+        runs = slice(first, stop)
+        cuts = np.empty(stop - first, dtype=np.int64)
+        due, _ = find_cuts(times, heads[runs], ends[runs], complete_before, cuts)
+        room = _part(in_order, at, at + due)
+        if (complete_before - least).bit_length() + row_bits <= KEY_BITS:
+            (keys,) = scratch.columns(due)
+            _pack_runs(times, heads[runs], cuts, least, row_bits, keys)
+            keys.sort()
+            unpacked(keys, least, 0, row_bits, room)
+        elif due:
+            rows = np.concatenate([np.arange(*run) for run in zip(heads[runs].tolist(), cuts.tolist(), strict=True)])
+            _put(sort_pairs(times[rows], rows), room)
+        heads[runs] = cuts
+        while first < stop and heads[first] == ends[first]:
+            first += 1
+        least, at = complete_before, at + due
+    return in_order
+
+
+def _sort_blocks(times: Column) -> Piece:
+    """Sort blocks, each in its place, and merge what is late for its place."""
+    in_order, blocks, at = room_for(len(times)), BlockSorter(), 0
+    aside: list[Piece] = []
+    for first in range(0, len(times), BLOCK):
+        block = times[first : first + BLOCK]
+        room = _part(in_order, at, at + len(block))
+        piece = blocks.sort(block, first, room)
+        too_late = int(np.searchsorted(piece.times, in_order.times[max(at - _REACH, 0)])) if at else 0
+        if too_late:
+            apart, piece = piece.cut(too_late)
+            aside.append(Piece(apart.times.copy(), apart.rows.copy()))
+            if first - at > _MANY * first:
+                return sort_pairs(times, np.arange(len(times)))
+        if piece is not room:
+            _put(piece, _part(in_order, at, at + len(piece.times)))
+        _merge_seam(in_order, at, at + len(piece.times))
+        at += len(piece.times)
+    return merge(_part(in_order, 0, at), sort_pairs(*concat(aside))) if aside else in_order
+
+
+def _merge_seam(in_order: Piece, seam: int, stop: int) -> None:
+    """Put what lies before and after a seam, both in order, in order together; only what overlaps is moved."""
+    if seam == 0 or in_order.times[seam - 1] <= in_order.times[seam]:
+        return
+    reach = max(seam - _REACH, 0)
+    first = reach + int(np.searchsorted(in_order.times[reach:seam], in_order.times[seam], side="right"))
+    last = seam + int(np.searchsorted(in_order.times[seam:stop], in_order.times[seam - 1]))
+    _put(merge(_part(in_order, first, seam), _part(in_order, seam, last)), _part(in_order, first, last))
+
+
+def _part(whole: Piece, first: int, stop: int) -> Piece:
+    return Piece(whole.times[first:stop], whole.rows[first:stop])
+
+
+def _put(piece: Piece, place: Piece) -> None:
+    place.times[:] = piece.times
+    place.rows[:] = piece.rows
+
+
+@kernel(f"void({_READ}, {_READ}, {_READ}, int64, int64, int64[::1])")
+def _pack_runs(times: Column, heads: Column, cuts: Column, least: int, row_bits: int, keys: Column) -> None:
+    """Pack times and positions of all runs, from their heads to their cuts, into keys."""
+    at = 0
+    for run in range(len(heads)):
+        head, due = heads[run], cuts[run] - heads[run]
+        for i in range(due):
+            keys[at + i] = ((times[head + i] - least) << row_bits) | (head + i)
+        at += due

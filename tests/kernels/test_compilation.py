@@ -1,0 +1,77 @@
+"""Compiled kernels on disk: processes that start at once on an empty cache fill it together, and it is sound."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import slackwater
+
+_PROCESSES = 4
+
+# The kernels of the sort alone, not the whole package: its front door would compile twice as long.
+_SORT_SOMETHING = """
+import json, sys, time, types
+package = sys.modules["slackwater"] = types.ModuleType("slackwater")
+package.__path__ = [sys.argv[1]]
+begun = time.perf_counter()
+import numpy as np
+from slackwater.kernels.gather_segments import gather_segments, locate
+from slackwater.kernels.impatience_sort import ImpatienceSorter
+compiled = time.perf_counter() - begun
+numbers = np.arange(300_000)
+times = np.where(numbers % 3 == 0, numbers - numbers * 7_919 % 1_000, numbers)
+sorter = ImpatienceSorter()
+pieces = []
+for batch in np.array_split(times, 7):
+    sorter.add(batch)
+    pieces += sorter.release(int(batch.max()) - 1_000)
+pieces += sorter.release(2**63 - 1)
+order = np.concatenate([piece.rows for piece in pieces])
+addresses = np.array([times.ctypes.data, times[100_000:].ctypes.data], dtype=np.uint64)
+gathered = gather_segments(addresses, locate(order, np.array([0, 100_000, 300_000])), 64)
+print(json.dumps({
+    "in order": bool((order == np.argsort(times, kind="stable")).all()),
+    "gathered": bool((gathered == np.sort(times)).all()),
+    "seconds": [compiled, time.perf_counter() - begun],
+}))
+"""
+
+
+def _start(cache: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", _SORT_SOMETHING, str(Path(slackwater.__file__).parent)],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _answer(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What a process printed; how long it took is for people."""
+    out, err = process.communicate(timeout=200)
+    assert (process.returncode, err) == (0, "")
+    answer: dict[str, Any] = json.loads(out)
+    print("compiled after {:.1f} s, done after {:.1f} s".format(*answer.pop("seconds")))  # noqa: T201
+    return answer
+
+
+def _files(cache: Path) -> dict[str, tuple[int, int]]:
+    """When each file was written, and how long it is."""
+    found = [file for file in cache.rglob("*") if file.is_file()]
+    return {str(file.relative_to(cache)): (file.stat().st_mtime_ns, file.stat().st_size) for file in found}
+
+
+def test_processes_that_start_at_once_on_an_empty_cache_all_give_the_right_answer(tmp_path: Path) -> None:
+    """None crashes and none spoils what the others write: a later process takes everything from the cache."""
+    answers = [_answer(process) for process in [_start(tmp_path) for _ in range(_PROCESSES)]]
+    filled = _files(tmp_path)
+    answers.append(_answer(_start(tmp_path)))
+    assert answers == [{"in order": True, "gathered": True}] * (_PROCESSES + 1)
+    assert {file.rpartition(".")[2] for file in filled} == {"nbi", "nbc"}
+    assert _files(tmp_path) == filled
