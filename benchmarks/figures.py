@@ -98,7 +98,7 @@ def sort(kept: dict[str, Any]) -> None:
 _CONTENDERS = {
     "slackwater": COLOURS["C"],
     "numpy adaptor": "#92c5de",
-    "numpy suffix, packed": COLOURS["B"],
+    "packed suffix": COLOURS["B"],
     "compiled adaptor": COLOURS["D"],
     "compiled heap": COLOURS["A"],
     "heapq": "#888888",

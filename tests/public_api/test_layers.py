@@ -20,7 +20,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "progress": {"errors"},
     "events": {"errors", "progress"},
-    "policies": {"errors", "progress"},
+    "policies": {"errors", "progress", "kernels"},
     "kernels": set(),
     "temporal": {"errors", "progress", "events", "policies", "kernels"},
     "disorder": {"errors", "progress", "kernels"},

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 _REACH: Final = 2 * BLOCK
 """How far back, in events, late ones of a block are merged in at once."""
 
-_SLICE: Final = 16_384
-"""Events of a column of long runs that are sorted at once."""
+_SLICE: Final = 2 * BLOCK
+"""Events of a column of long runs that are sorted at once, about."""
 
-_SAMPLED: Final = 64
+_SAMPLED: Final = 256
 """One in so many times is looked at to find slices of about equal size."""
 
 _MANY: Final = 1 / 8
@@ -44,37 +44,32 @@ def sort_times(times: Column) -> Piece:
     ([1, 2, 3, 3], [1, 3, 0, 2])
     """
     times = np.ascontiguousarray(times)
-    natural_runs = count_runs(times)
-    if natural_runs <= 1:
-        return Piece(times.copy(), np.arange(len(times)))
-    if natural_runs * LONG_RUN <= len(times):
-        return _sort_runs(times, np.append(np.flatnonzero(times[1:] < times[:-1]) + 1, len(times)))
+    if count_runs(times[:BLOCK]) * LONG_RUN <= len(times[:BLOCK]):
+        ends = _run_ends(times, len(times) // LONG_RUN)
+        if len(ends):
+            return _sort_runs(times, ends)
     return _sort_blocks(times)
 
 
 def _sort_runs(times: Column, ends: Column) -> Piece:
     """Merge natural runs, a slice of time after the other."""
-    in_order, scratch = room_for(len(times)), Scratch(1)
-    heads, row_bits, at = np.append(0, ends[:-1]), len(times).bit_length(), 0
+    in_order, heads, at = room_for(len(times)), np.append(0, ends[:-1]), 0
+    scratch, row_bits = Scratch(1), len(times).bit_length()
     # Runs whose turn has come lie between those that are used up and those that begin later, as all after them do.
     least_from_here = np.minimum.accumulate(times[heads][::-1])[::-1]
     first, least = 0, int(least_from_here[0])
     bounds = np.unique(np.sort(times[::_SAMPLED])[_SLICE // _SAMPLED :: _SLICE // _SAMPLED]).tolist()
     for complete_before in (*bounds, int(times.max()) + 1):
+        if (complete_before - least).bit_length() + row_bits > KEY_BITS:
+            return sort_pairs(times, np.arange(len(times)))
         stop = int(np.searchsorted(least_from_here, complete_before))
-        runs = slice(first, stop)
         cuts = np.empty(stop - first, dtype=np.int64)
-        due, _ = find_cuts(times, heads[runs], ends[runs], complete_before, cuts)
-        room = _part(in_order, at, at + due)
-        if (complete_before - least).bit_length() + row_bits <= KEY_BITS:
-            (keys,) = scratch.columns(due)
-            _pack_runs(times, heads[runs], cuts, least, row_bits, keys)
-            keys.sort()
-            unpacked(keys, least, 0, row_bits, room)
-        elif due:
-            rows = np.concatenate([np.arange(*run) for run in zip(heads[runs].tolist(), cuts.tolist(), strict=True)])
-            _put(sort_pairs(times[rows], rows), room)
-        heads[runs] = cuts
+        due, _ = find_cuts(times, heads[first:stop], ends[first:stop], complete_before, cuts)
+        (keys,) = scratch.columns(due)
+        _pack_runs(times, heads[first:stop], cuts, least, row_bits, keys)
+        keys.sort()
+        unpacked(keys, least, 0, row_bits, _part(in_order, at, at + due))
+        heads[first:stop] = cuts
         while first < stop and heads[first] == ends[first]:
             first += 1
         least, at = complete_before, at + due
@@ -119,6 +114,21 @@ def _part(whole: Piece, first: int, stop: int) -> Piece:
 def _put(piece: Piece, place: Piece) -> None:
     place.times[:] = piece.times
     place.rows[:] = piece.rows
+
+
+@kernel(f"int64[::1]({_READ}, int64)")
+def _run_ends(times: Column, most: int) -> Column:
+    """Find where the natural runs end; nothing when there are more than so many."""
+    ends = np.empty(most, dtype=np.int64)
+    runs = 0
+    for i in range(1, len(times)):
+        if times[i] < times[i - 1]:
+            if runs == most - 1:
+                return ends[:0]
+            ends[runs] = i
+            runs += 1
+    ends[runs] = len(times)
+    return ends[: runs + 1]
 
 
 @kernel(f"void({_READ}, {_READ}, {_READ}, int64, int64, int64[::1])")

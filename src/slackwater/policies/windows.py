@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slackwater.errors import BadDuration, message
+from slackwater.kernels.past_grid import past_grid
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Tumbling(Window):
 
     def back(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """How long each event is past the start of its window."""
-        return _past_grid(times, self.size, self.offset)
+        return past_grid(times, self.size, self.offset)
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,12 @@ class Hopping(Window):
 
     def back(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """How long before each event its first window starts; negative, for an event in a gap, to the next one."""
-        past = _past_grid(times, self.hop, self.offset)
+        past = past_grid(times, self.hop, self.offset)
         return past + (self._windows(past) - 1) * self.hop
 
     def count(self, times: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """How many windows contain each event."""
-        return self._windows(_past_grid(times, self.hop, self.offset))
+        return self._windows(past_grid(times, self.hop, self.offset))
 
     @property
     def apart(self) -> Duration:
@@ -127,11 +128,6 @@ class Sliding(Window):
     def promise(self, complete_before: NDArray[np.int64]) -> NDArray[np.int64]:
         """The same: the window starts with the event."""
         return complete_before
-
-
-def _past_grid(times: NDArray[np.int64], step: Duration, offset: Duration) -> NDArray[np.int64]:
-    """(times - offset) modulo step, without the difference that might overflow."""
-    return (times % step - offset % step) % step
 
 
 def _refuse_unless_positive(name: str, length: Duration) -> None:
