@@ -48,6 +48,13 @@ def test_sorts_next_to_nothing(n: int) -> None:
     _assert_sorted(times, sort_times(times))
 
 
+def test_sorts_up_to_the_ends_of_int64() -> None:
+    """Long runs that begin and end there."""
+    run = np.concatenate([[-(2**63)], np.arange(1_000), [2**63 - 1]])
+    times = np.concatenate([run, run])
+    _assert_sorted(times, sort_times(times))
+
+
 def test_takes_every_other_time() -> None:
     """A column need not lie in one piece."""
     times = np.array([9, 0, 3, 0, 5, 0])[::2]

@@ -178,7 +178,9 @@ def test_every_band_sums_up_what_the_stream_of_its_events_has(keys: tuple[str, .
         assert _as_multiset(_without_band(one.table).to_pylist()) == _as_multiset(expected.table.to_pylist())
         starts = one.table.column("window_start").to_pylist()
         assert starts == sorted(starts)
-        assert one.late["punctuate#1"].num_rows == expected.late["punctuate#1"].num_rows > 0
+        # Alone, a stream takes for late what comes too late for it; together, what is too late for the last.
+        alone, together = expected.late["punctuate#1"].num_rows, one.late["punctuate#1"].num_rows
+        assert alone == together > 0 if band == len(basic) - 1 else alone > together
 
 
 def test_the_last_band_is_the_answer_over_all_events_if_it_waits_long_enough() -> None:

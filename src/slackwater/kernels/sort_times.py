@@ -33,6 +33,8 @@ _SAMPLED: Final = 256
 _MANY: Final = 1 / 8
 """The share of events put aside beyond which a column has no order to build on."""
 
+_GREATEST: Final = 2**63 - 1
+
 _READ = "Array(int64, 1, 'C', readonly=True)"
 
 
@@ -44,9 +46,11 @@ def sort_times(times: Column) -> Piece:
     ([1, 2, 3, 3], [1, 3, 0, 2])
     """
     times = np.ascontiguousarray(times)
-    if count_runs(times[:BLOCK]) * LONG_RUN <= len(times[:BLOCK]):
+    beginning = times[:BLOCK]
+    # Whether the whole column is worth a look is seen from its beginning.
+    if len(beginning) >= LONG_RUN and count_runs(beginning) * LONG_RUN <= len(beginning):
         ends = _run_ends(times, len(times) // LONG_RUN)
-        if len(ends):
+        if len(ends) and times.max() < _GREATEST:
             return _sort_runs(times, ends)
     return _sort_blocks(times)
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import PlanError, message
 from slackwater.operators.banded_aggregate import BandedAggregateOperator, banded_schema
 from slackwater.operators.emission import band_output
-from slackwater.plan.node import SideOutput, StepNode
+from slackwater.plan.combining_steps import Union
+from slackwater.plan.node import SideOutput, StepNode, walk
 from slackwater.plan.ordering_steps import Punctuate, Sort
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.plan.row_steps import AssignWindow, RowStep, Select, Where
@@ -68,7 +69,9 @@ class BandedAggregate(StepNode):
     def properties(self) -> Properties:
         """Ordered by window; one row per window makes it strict, one per window and key makes that a key."""
         facts = self.bands[0].properties
-        order = Order.TIES if self.keys else Order.STRICT
+        # A union may bring windows of several lengths together, which start at the same time.
+        one_per_start = not self.keys and not any(isinstance(node, Union) for node in walk(*self.bands))
+        order = Order.STRICT if one_per_start else Order.TIES
         return Properties(order=order, stamps=facts.stamps, extent=facts.extent, keyed=True)
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:

@@ -10,11 +10,12 @@ Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue. ICDE 2018, section I
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeGuard
 
 from slackwater.plan.aggregating_steps import AggregateStep, MapWindows
 from slackwater.plan.bands import BandedAggregate
+from slackwater.plan.combining_steps import Union
 from slackwater.plan.node import walk
 from slackwater.plan.ordering_steps import Sort
 from slackwater.plan.row_steps import AssignWindow, RowStep, Select, Where
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from slackwater.plan.node import Node
+
+
+@dataclass(frozen=True, eq=False)
+class SelectRead(Select):
+    """A select that nobody wrote."""
+
+    def reason(self) -> str:
+        """Who put it here, and why."""
+        return "added by the plan: behind the sort only these columns are read"
 
 
 def sort_as_needed(*roots: Node) -> list[Node]:
@@ -55,16 +65,16 @@ def _carrying_less(below: Node, reader: Node) -> Node:
     read = dict.fromkeys([*reader.keys, *(what.column for what in reader.aggregates.values() if what.column)])
     if len(read) == len(below.schema.payload):
         return below
-    return replace(below, input=Select(below.input, {name: name for name in read}), moved=(*below.moved, "select"))
+    return replace(below, input=SelectRead(below.input, {name: name for name in read}))
 
 
-def _windows_before(node: MapWindows) -> Iterator[Node]:
+def _windows_before(node: Node) -> Iterator[Node]:
     """The windows whose rows a step gets in the order in which they come."""
-    at = node.input
-    while _needs_no_order(at):
-        if isinstance(at, AssignWindow):
-            yield at
-        at = at.input
+    for source in node.inputs:
+        if isinstance(source, AssignWindow):
+            yield source
+        if isinstance(source, Where | Select | AssignWindow | Sort | Union):
+            yield from _windows_before(source)
 
 
 def _needs_no_order(node: Node) -> TypeGuard[RowStep]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ SubPlan: TypeAlias = Callable[[OrderedStream], OrderedStream]
 class Streams(Sequence[OrderedStream]):
     """One ordered stream for each patience; stream i has every event that is no later than patience i.
 
-    They share their work, so run them together: by run(), for_each() or run_together(*streams).
+    They share their work, so run them together: by run(), open() or run_together(*streams).
 
     >>> import slackwater as sw
     >>> rows = [{"at": at} for at in (1, 12, 3, 25, 14, 2)]
@@ -71,9 +71,17 @@ class Streams(Sequence[OrderedStream]):
         """Run all to the end, and return a result for each."""
         return run_together(*self.streams, clock=clock)
 
-    def open(self, on_batch: Callback, on_late: Callback | None = None, clock: Clock | None = None) -> Query:
-        """Start a live query that calls back with the rows of every stream as they come, driven by hand."""
-        return Query([(stream, on_batch) for stream in self.streams], clock=clock, on_late=on_late)
+    def open(
+        self,
+        on_batch: Callback,
+        clock: Clock | None = None,
+        resume: Mapping[str, Any] | None = None,
+        on_late: Callback | None = None,
+        **options: int,
+    ) -> Query:
+        """Start a live query that calls back with the rows of every stream as they come. See `OrderedStream.open`."""
+        outputs = [(stream, on_batch) for stream in self.streams]
+        return Query(outputs, clock=clock, resume=resume, on_late=on_late, **options)
 
 
 def bands_of_events(node: Node, patiences: Sequence[Length], every: Every | None, late: Late) -> Streams:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from slackwater.plan.node import Node, SideOutput, SourceNode, StepNode, name_steps
-from slackwater.plan.sort_as_needed import sort_as_needed
+from slackwater.plan.rewrites import as_run
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.ports import Arc, Step
 from slackwater.runners.in_process.state import describe_steps, require_same_plan
@@ -52,7 +52,7 @@ def build_graph(
     graph = Graph()
     steps: dict[Node, Step] = {}
     made: dict[Node, tuple[Step | SourceDriver, Output]] = {}
-    roots = sort_as_needed(*(root for root, _ in outputs))
+    roots = as_run(*(root for root, _ in outputs))
     names = name_steps(*roots)
     graph.plan = describe_steps(names)
     require_same_plan(resume, graph.plan)

@@ -1,0 +1,16 @@
+"""From the plan that was written to the plan that is run: every rewrite, in the order in which they are done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slackwater.plan.sort_as_needed import sort_as_needed
+from slackwater.plan.unread_bands import without_unread_bands
+
+if TYPE_CHECKING:
+    from slackwater.plan.node import Node
+
+
+def as_run(*roots: Node) -> list[Node]:
+    """Return plans that say the same temporal tables, and cost less. Plans that are run together are given together."""
+    return sort_as_needed(*without_unread_bands(*roots))
