@@ -36,6 +36,8 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of eight, so that small examples have many."""
     monkeypatch.setattr(impatience_sort, "BLOCK", 8)
     monkeypatch.setattr(stragglers, "LONG_RUN", 2)
+    monkeypatch.setattr(stragglers, "_SLICE", 6)
+    monkeypatch.setattr(stragglers, "_SAMPLED", 2)
 
 
 def _released(sorter: ImpatienceSorter, complete_before: int) -> Piece:

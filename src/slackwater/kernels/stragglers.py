@@ -15,10 +15,18 @@ from slackwater.kernels.compile import kernel
 from slackwater.kernels.pairs import KEY_BITS, Piece, concat, room_for, sort_pairs, unpacked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from slackwater.kernels.pairs import Column, Scratch
 
 LONG_RUN: Final = 256
 """Natural runs of so many events on average are kept as they are: to cut them costs less than to sort them."""
+
+_SLICE: Final = 131_072
+"""Stragglers sorted at once, about."""
+
+_SAMPLED: Final = 256
+"""One in so many is looked at to find slices of about equal size."""
 
 _FOREVER: Final = 2**63 - 1
 
@@ -85,6 +93,12 @@ class Cut(NamedTuple):
         stretches = [slice(*bounds) for bounds in zip(self.heads.tolist(), self.cuts.tolist(), strict=True)]
         return concat([Piece(self.times[stretch], self.rows[stretch]) for stretch in stretches])
 
+    def parted(self, bound: int) -> tuple[Cut, Cut]:
+        """Part into what is older than a bound, and the rest."""
+        at = np.empty_like(self.heads)
+        older, _ = find_cuts(self.times, self.heads, self.cuts, bound, at)
+        return self._replace(cuts=at, due=older), self._replace(heads=at, due=self.due - older)
+
 
 def take_due(blocks: list[Stragglers], complete_before: int, scratch: Scratch) -> Piece:
     """Take from blocks, of which something is due, all that is older than a bound, in order."""
@@ -97,13 +111,34 @@ def take_due(blocks: list[Stragglers], complete_before: int, scratch: Scratch) -
     greatest = max(int(cut.times[cut.cuts - 1].max()) for cut in cuts)
     if (greatest - least).bit_length() + row_bits > KEY_BITS:
         return sort_pairs(*concat([cut.pairs() for cut in cuts]))
-    (keys,) = scratch.columns(sum(cut.due for cut in cuts))
+    in_order, at = room_for(sum(cut.due for cut in cuts)), 0
+    for part in _slices(cuts, greatest):
+        (keys,) = scratch.columns(sum(cut.due for cut in part))
+        _pack(part, least, first_row, row_bits, keys)
+        keys.sort()
+        stop = at + len(keys)
+        unpacked(keys, least, first_row, row_bits, Piece(in_order.times[at:stop], in_order.rows[at:stop]))
+        at = stop
+    return in_order
+
+
+def _slices(cuts: list[Cut], greatest: int) -> Iterator[list[Cut]]:
+    """Part what was cut off, up to its greatest time, into slices of time that can be sorted in the cache."""
+    if sum(cut.due for cut in cuts) > 2 * _SLICE:
+        sample = np.concatenate([cut.times[int(cut.heads[0]) : int(cut.cuts[-1]) : _SAMPLED] for cut in cuts])
+        sample = np.sort(sample[sample <= greatest])
+        for bound in np.unique(sample[_SLICE // _SAMPLED :: _SLICE // _SAMPLED]).tolist():
+            parts = [cut.parted(bound) for cut in cuts]
+            yield [older for older, _ in parts]
+            cuts = [rest for _, rest in parts]
+    yield cuts
+
+
+def _pack(cuts: list[Cut], least: int, first_row: int, row_bits: int, keys: Column) -> None:
     at = 0
     for cut in cuts:
         _pack_stretches(cut.times, cut.rows, cut.heads, cut.cuts, least, first_row, row_bits, keys[at : at + cut.due])
         at += cut.due
-    keys.sort()
-    return unpacked(keys, least, first_row, row_bits, room_for(len(keys)))
 
 
 @kernel(f"UniTuple(int64, 2)({_READ}, {_READ}, {_READ}, int64, int64[::1])")
