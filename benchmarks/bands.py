@@ -335,6 +335,7 @@ def _figures(report: Report) -> None:
         "advanced_over_three_queries_throughput": least("three queries", "cloud_like"),
         "advanced_over_three_queries_throughput_android": least("three queries", "android_like"),
         "advanced_vs_max_latency_throughput": least("MaxLatency", "cloud_like", "android_like"),
+        "advanced_vs_max_latency_throughput_cloud": least("MaxLatency", "cloud_like"),
         "basic_over_advanced_memory": least_memory("cloud_like"),
         "basic_over_advanced_memory_android": least_memory("android_like"),
     }

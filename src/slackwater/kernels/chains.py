@@ -85,5 +85,6 @@ def append_nodes(nodes: Table, chains: Table, tally: Table, first: int, stop: in
 def grown(column: Table) -> Table:
     """Return the column with room for twice as many entries."""
     larger = np.empty(2 * len(column), dtype=np.int64)
-    larger[: len(column)] = column
+    for i in range(len(column)):  # a slice would compile ten times as long
+        larger[i] = column[i]
     return larger

@@ -62,7 +62,9 @@ def _weave(from_b: NDArray[np.bool_], a: Any, b: Any, woven: Any) -> None:
     next_a, next_b = 0, 0
     last_a, last_b = max(len(a) - 1, 0), max(len(b) - 1, 0)
     if len(a) == 0 or len(b) == 0:
-        woven[:] = b if len(a) == 0 else a
+        only = b if len(a) == 0 else a
+        for i in range(len(woven)):  # a slice would compile much longer
+            woven[i] = only[i]
         return
     for i in range(len(woven)):
         taken = from_b[i]

@@ -157,9 +157,9 @@ def merge_into(times_a: Column, rows_a: Column, times_b: Column, rows_b: Column,
             times[at], rows[at] = times_a[at_a], rows_a[at_a]
             at_a += 1
         at += 1
-    left_a = stop_a - at_a
-    times[at : at + left_a] = times_a[at_a:stop_a]
-    rows[at : at + left_a] = rows_a[at_a:stop_a]
-    at += left_a
-    times[at : at + stop_b - at_b] = times_b[at_b:stop_b]
-    rows[at : at + stop_b - at_b] = rows_b[at_b:stop_b]
+    # Loops, for slices would compile much longer.
+    for i in range(stop_a - at_a):
+        times[at + i], rows[at + i] = times_a[at_a + i], rows_a[at_a + i]
+    at += stop_a - at_a
+    for i in range(stop_b - at_b):
+        times[at + i], rows[at + i] = times_b[at_b + i], rows_b[at_b + i]
