@@ -156,7 +156,7 @@ class ImpatienceSorter:
     def _straggle(self, block: Stragglers) -> None:
         self._straggler_tail = max(self._straggler_tail, int(block.times[block.ends - 1].max()))
         while self._stragglers and _better_together(self._stragglers[-1].waiting, block.waiting):
-            block = Stragglers.of(take_due([self._stragglers.pop(), block], _FOREVER, self._scratch))
+            block = Stragglers.of(concat(take_due([self._stragglers.pop(), block], _FOREVER, self._scratch)))
         self._stragglers.append(block)
 
     # ---- handing out -----------------------------------------------------------------------------------------------
@@ -166,16 +166,15 @@ class ImpatienceSorter:
         if self._staged_least < complete_before:
             self._deal_staged()
         main = _cut_off(self._main, complete_before)
-        late = self._due_stragglers(complete_before)
-        pieces = list(main) if late is None else list(_merged(main, late))
+        pieces = list(_merged(main, self._due_stragglers(complete_before)))
         self._in_blocks -= sum(len(piece.times) for piece in pieces)
         return pieces
 
-    def _due_stragglers(self, complete_before: int) -> Piece | None:
-        """Take the stragglers that are older than a bound, in order; None when there are none."""
+    def _due_stragglers(self, complete_before: int) -> list[Piece]:
+        """Take the stragglers that are older than a bound: pieces in order of time."""
         due = [block for block in self._stragglers if block.least < complete_before]
         if not due:
-            return None
+            return []
         taken = take_due(due, complete_before, self._scratch)
         self._stragglers = [block for block in self._stragglers if block.waiting]
         return taken
@@ -223,23 +222,25 @@ def _cut_off(run: deque[Piece], complete_before: int) -> deque[Piece]:
     return head
 
 
-def _merged(main: deque[Piece], late: Piece) -> Iterator[Piece]:
-    """Lay a late piece among those of the main run; of the main run only what lies among it is copied."""
-    while main and len(late.times) and main[0].times[0] <= late.times[-1]:
-        head = main.popleft()
-        due, late = late.cut(int(np.searchsorted(late.times, head.times[-1])))
-        if not len(due.times):
-            yield head
-            continue
-        if not len(late.times):
-            head, younger = head.cut(int(np.searchsorted(head.times, due.times[-1], side="right")))
-            main.appendleft(younger)
-        older, among = head.cut(int(np.searchsorted(head.times, due.times[0], side="right")))
-        if len(older.times):
-            yield older
-        yield merge(among, due)
-    if len(late.times):
-        yield late
+def _merged(main: deque[Piece], late: list[Piece]) -> Iterator[Piece]:
+    """Lay late pieces among those of the main run; of the main run only what lies among them is copied."""
+    for piece in late:
+        left = piece
+        while main and len(left.times) and main[0].times[0] <= left.times[-1]:
+            head = main.popleft()
+            due, left = left.cut(int(np.searchsorted(left.times, head.times[-1])))
+            if not len(due.times):
+                yield head
+                continue
+            if not len(left.times):
+                head, younger = head.cut(int(np.searchsorted(head.times, due.times[-1], side="right")))
+                main.appendleft(younger)
+            older, among = head.cut(int(np.searchsorted(head.times, due.times[0], side="right")))
+            if len(older.times):
+                yield older
+            yield merge(among, due)
+        if len(left.times):
+            yield left
     yield from main
 
 

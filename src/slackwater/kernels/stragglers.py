@@ -100,26 +100,24 @@ class Cut(NamedTuple):
         return self._replace(cuts=at, due=older), self._replace(heads=at, due=self.due - older)
 
 
-def take_due(blocks: list[Stragglers], complete_before: int, scratch: Scratch) -> Piece:
-    """Take from blocks, of which something is due, all that is older than a bound, in order."""
+def take_due(blocks: list[Stragglers], complete_before: int, scratch: Scratch) -> list[Piece]:
+    """Take from blocks, of which something is due, all that is older than a bound: pieces in order of time."""
     least = min(block.least for block in blocks)
     cuts = [block.cut(complete_before) for block in blocks]
     if len(cuts) == 1 and len(cuts[0].heads) == 1:
-        return cuts[0].pairs()
+        return [cuts[0].pairs()]
     first_row = min(block.first_row for block in blocks)
     row_bits = (max(block.last_row for block in blocks) - first_row).bit_length()
     greatest = max(int(cut.times[cut.cuts - 1].max()) for cut in cuts)
     if (greatest - least).bit_length() + row_bits > KEY_BITS:
-        return sort_pairs(*concat([cut.pairs() for cut in cuts]))
-    in_order, at = room_for(sum(cut.due for cut in cuts)), 0
+        return [sort_pairs(*concat([cut.pairs() for cut in cuts]))]
+    pieces = []
     for part in _slices(cuts, greatest):
         (keys,) = scratch.columns(sum(cut.due for cut in part))
         _pack(part, least, first_row, row_bits, keys)
         keys.sort()
-        stop = at + len(keys)
-        unpacked(keys, least, first_row, row_bits, Piece(in_order.times[at:stop], in_order.rows[at:stop]))
-        at = stop
-    return in_order
+        pieces.append(unpacked(keys, least, first_row, row_bits, room_for(len(keys))))
+    return pieces
 
 
 def _slices(cuts: list[Cut], greatest: int) -> Iterator[list[Cut]]:
