@@ -59,7 +59,7 @@ def run(report: Report, *, quick: bool) -> None:
     print(f"flights: {len(departures):,} landed, {left_out:,} without departure or time in the air left out")
     real_and_flights = {**real, "flights": departures}
     if quick:
-        _offline(report, QUICKLY, 10_000_000, repeats=3, slow_on=())
+        _offline(report, QUICKLY, 10_000_000, repeats=2, slow_on=())
     else:
         _offline(report, tuple(GENERATORS), 20_000_000, repeats=5, slow_on=CHOSEN)
     _offline_real(report, real_and_flights, 3 if quick else 15)
@@ -87,7 +87,7 @@ def _offline(report: Report, names: Sequence[str], events: int, repeats: int, sl
             taken |= _per_event(PLAIN, times[:PREFIX], 1)
             taken["values"] = 1e9 / events * medians(interleaved({"": partial(values_only, times)}, repeats))[""]
         if name in CHOSEN:
-            with_payload[name] = _with_payload(times, repeats - 2)
+            with_payload[name] = _with_payload(times, max(repeats - 2, 1))
         nanoseconds[name] = taken
         best = min((*FAST, *FRAMES), key=lambda rival: taken.get(rival, float("inf")))
         shown = [taken.get(c, "-") for c in (OURS, *FAST, *FRAMES, *PLAIN, "argsort", "values")]
