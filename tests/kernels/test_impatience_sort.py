@@ -125,6 +125,19 @@ def test_small_pieces_do_not_pile_up() -> None:
     assert _released(sorter, 2**63 - 1).times.tolist() == list(range(1, 3_001))
 
 
+def test_a_stream_that_comes_to_order_is_treated_as_ordered_again() -> None:
+    """Uploads first, each a long run far behind the others; then nothing is late, and nothing straggles for long."""
+    sorter = ImpatienceSorter()
+    for first in range(0, 4 * BLOCK, BLOCK):
+        sorter.add(np.concatenate([np.arange(first, first + BLOCK // 8) - 10 * BLOCK * k for k in range(8)]))
+    ordered = np.arange(4 * BLOCK, 44 * BLOCK)
+    for batch in np.array_split(ordered, 40):
+        sorter.add(batch)
+        sorter.release(int(batch[0]))
+    assert sorter.snapshot().stragglers == ()
+    assert len(sorter.snapshot().main) == 1
+
+
 def test_memory_follows_what_waits() -> None:
     """Memory of what has gone out is let go."""
     sorter = ImpatienceSorter()

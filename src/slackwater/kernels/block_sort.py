@@ -46,6 +46,10 @@ class BlockSorter:
         """Whether most events of the last blocks were late, so that the next are likely to be, too."""
         return self._whole_blocks > 0
 
+    def pass_by(self) -> None:
+        """Note that a block went by unsorted: after some of them the next is tried again."""
+        self._whole_blocks -= 1
+
     def sort(self, times: Column, first_row: int, room: Piece) -> Piece:
         """Sort a block into `room` and return that; a block that needs no room is returned as it is."""
         n = len(times)

@@ -137,6 +137,7 @@ class ImpatienceSorter:
         self._rows_dealt += len(times)
         self._in_blocks += len(times)
         if self._blocks.mostly_late and (natural_runs := Stragglers.in_long_runs(times, first_row)) is not None:
+            self._blocks.pass_by()
             self._straggle(natural_runs)
             return
         block = self._blocks.sort(times, first_row, room_for(len(times)))

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeGuard
 
 from slackwater.plan.aggregating_steps import AggregateStep, MapWindows
-from slackwater.plan.bands import BandedAggregate
 from slackwater.plan.combining_steps import Union
 from slackwater.plan.node import walk
 from slackwater.plan.ordering_steps import Sort
@@ -60,7 +59,7 @@ def sort_as_needed(*roots: Node) -> list[Node]:
 
 def _carrying_less(below: Node, reader: Node) -> Node:
     """Leave columns that the reader of a sort does not look at out of what is sorted."""
-    if not isinstance(below, Sort) or not isinstance(reader, AggregateStep | BandedAggregate):
+    if not isinstance(below, Sort) or not isinstance(reader, AggregateStep):
         return below
     read = dict.fromkeys([*reader.keys, *(what.column for what in reader.aggregates.values() if what.column)])
     if len(read) == len(below.schema.payload):

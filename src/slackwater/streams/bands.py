@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from slackwater.policies.late import Late
     from slackwater.policies.punctuations import Length
     from slackwater.progress.clock import Clock
-    from slackwater.progress.instants import Duration
     from slackwater.runners.runner import Result
     from slackwater.streams.late_rows import Callback
 
@@ -124,11 +123,6 @@ def bands_of_sub_plan(
     return Streams(tuple(_with_band(answer, band) for band, answer in enumerate(answers)), waits)
 
 
-def patience_of(node: Node, patience: Length) -> Duration:
-    """Read a patience in the units of a stream."""
-    return as_duration(patience, calendar=node.schema.calendar)
-
-
 def _bands(
     node: Node, patiences: Sequence[Length], every: Every | None, late: Late, *, in_order: bool = True
 ) -> tuple[list[Node], tuple[str, ...]]:
@@ -137,7 +131,7 @@ def _bands(
         hint = 'name them, the shortest first: in_bands("1s", "1m", "1h")'
         raise PlanError(message("in_bands needs at least one patience", {}, hint))
     node, calendar = with_wide_dictionaries(stamped(node)), node.schema.calendar
-    waits = tuple(patience_of(node, patience) for patience in patiences)
+    waits = tuple(as_duration(patience, calendar=calendar) for patience in patiences)
     cadence = every or default_cadence(waits[0], calendar=calendar)
     shown = tuple(format_duration(wait) if calendar else str(wait) for wait in waits)
     return dealt(node, waits, cadence, late, in_order=in_order), shown
