@@ -26,6 +26,7 @@ _DISORDERED: dict[str, NDArray[np.int64]] = {
     "random": _RNG.integers(0, _N, _N),
     "few times": _RNG.integers(0, 5, _N),
     "far apart": _RNG.integers(-(2**63), 2**63 - 1, _N),
+    "years late": _AT - np.where(_RNG.random(_N) < 0.01, _RNG.integers(0, 2**50, _N), 0),
     "far apart, few late": np.where(_RNG.random(_N) < 0.01, -(2**62), _AT * 2**40),
 }
 

@@ -35,6 +35,7 @@ def _assert_sorted(times: NDArray[np.int64], in_order: Piece) -> None:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of eight, so that small examples have many."""
     monkeypatch.setattr(impatience_sort, "BLOCK", 8)
+    monkeypatch.setattr(impatience_sort, "_SAMPLED", 1)
     monkeypatch.setattr(stragglers, "LONG_RUN", 2)
     monkeypatch.setattr(stragglers, "_SLICE", 6)
     monkeypatch.setattr(stragglers, "_SAMPLED", 2)

@@ -8,9 +8,9 @@ deals event by event, and each event then waits for the search and the store of 
     times ──> block ──sorted──> what is younger than all before ──> the main run          (most of it, nearly always)
                                 the rest ─────────────────────────> stragglers            (cut and merged when due)
 
-A block is sorted by what it is: left alone when it is sorted; its late events taken out, sorted and merged back when
-most are on time; kept as its natural runs when those are long; sorted whole otherwise. The paper's own algorithm, with
-its variants, is in patience_dealing; docs/decisions/0008 compares the two.
+A block is sorted by what it is: left alone when it is sorted; kept as its natural runs when those are long and late;
+its late events taken out, sorted and merged back when most are on time; sorted whole otherwise. The paper's own
+algorithm, with its variants, is in patience_dealing; docs/decisions/0008 compares the two.
 
 Ties keep their order of arrival: rows are numbered as they come. Between the main run and a straggler the main run goes
 first: its event was younger than all before it, so a straggler of the same time came after it.
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 _KEPT_PART: Final = 4
 """A piece that is less than one in so many parts of its block is copied, and the block let go."""
+
+_SAMPLED: Final = 256
+"""One in so many events of a block is looked at to guess whether most are late."""
 
 _BEGINNING: Final = -(2**63)
 _FOREVER: Final = 2**63 - 1
@@ -136,8 +139,7 @@ class ImpatienceSorter:
         first_row = self._rows_dealt
         self._rows_dealt += len(times)
         self._in_blocks += len(times)
-        if self._blocks.mostly_late and (natural_runs := Stragglers.in_long_runs(times, first_row)) is not None:
-            self._blocks.pass_by()
+        if self._mostly_late(times) and (natural_runs := Stragglers.in_long_runs(times, first_row)) is not None:
             self._straggle(natural_runs)
             return
         block = self._blocks.sort(times, first_row, room_for(len(times)))
@@ -153,6 +155,12 @@ class ImpatienceSorter:
             while self._main and _better_together(len(self._main[-1].times), len(on_time.times)):
                 on_time = concat([self._main.pop(), on_time])
             self._main.append(on_time)
+
+    def _mostly_late(self, times: Column) -> bool:
+        """Whether most of a block is older than the youngest event before it, as far as a sample tells."""
+        sample = times[::_SAMPLED]
+        late = int(np.count_nonzero(sample < max(self._main_tail, self._straggler_tail)))
+        return 2 * late > len(sample)
 
     def _straggle(self, block: Stragglers) -> None:
         self._straggler_tail = max(self._straggler_tail, int(block.times[block.ends - 1].max()))

@@ -1,7 +1,7 @@
 """Columns of (time, row) pairs in order of time, equal times in order of row: merging two, and sorting any.
 
-To sort, a pair is packed into one int64, time in front, and np.sort does the rest. Where a pair does not fit into 63
-bits, two columns are sorted as they are.
+To sort, a pair is packed into one key, time in front, and np.sort does the rest. Where a pair does not fit into a key,
+two columns are sorted as they are.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 Column: TypeAlias = NDArray[np.int64]
 """Times, or the numbers of rows."""
 
-KEY_BITS: Final = 63
-"""The bits of an int64 that do not tell its sign."""
+KEY_BITS: Final = 62
+"""The bits that time and row may need together to be packed into a key."""
+
+KEY_ZERO: Final = 1 << 61
+"""What is added to every key, so that its bits are those of a normal, positive floating-point number."""
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
 
@@ -90,8 +93,16 @@ def sort_pairs(times: Column, rows: Column) -> Piece:
         return Piece(times[order], rows[order])
     keys = np.empty(len(times), dtype=np.int64)
     _pack(times, rows, least, least_row, row_bits, keys)
-    keys.sort()
+    sort_keys(keys)
     return unpacked(keys, least, least_row, row_bits, room_for(len(keys)))
+
+
+def sort_keys(keys: Column) -> None:
+    """Sort keys, in place.
+
+    Positive floating-point numbers are in the order of their bits, and NumPy sorts them a quarter faster than integers.
+    """
+    keys.view(np.float64).sort()
 
 
 def unpacked(keys: Column, least: int, least_row: int, row_bits: int, room: Piece) -> Piece:
@@ -102,15 +113,17 @@ def unpacked(keys: Column, least: int, least_row: int, row_bits: int, room: Piec
 
 @kernel(f"void({_READ}, {_READ}, int64, int64, int64, int64[::1])")
 def _pack(times: Column, rows: Column, least: int, least_row: int, row_bits: int, keys: Column) -> None:
+    zero = least - (KEY_ZERO >> row_bits)  # may pass the ends of int64, and comes back when it is subtracted
     for i in range(len(times)):
-        keys[i] = ((times[i] - least) << row_bits) | (rows[i] - least_row)
+        keys[i] = ((times[i] - zero) << row_bits) | (rows[i] - least_row)
 
 
 @kernel(f"void({_READ}, int64, int64, int64, int64[::1], int64[::1])")
 def _unpack(keys: Column, least: int, least_row: int, row_bits: int, times: Column, rows: Column) -> None:
+    zero = least - (KEY_ZERO >> row_bits)
     row_mask = (1 << row_bits) - 1
     for i in range(len(keys)):
-        times[i] = least + (keys[i] >> row_bits)
+        times[i] = zero + (keys[i] >> row_bits)
         rows[i] = least_row + (keys[i] & row_mask)
 
 

@@ -15,8 +15,19 @@ import numpy as np
 from slackwater.kernels.block_sort import BLOCK, BlockSorter
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.measure_disorder import count_runs
-from slackwater.kernels.pairs import KEY_BITS, Piece, Scratch, concat, merge, room_for, sort_pairs, unpacked
-from slackwater.kernels.stragglers import LONG_RUN, find_cuts
+from slackwater.kernels.pairs import (
+    KEY_BITS,
+    KEY_ZERO,
+    Piece,
+    Scratch,
+    concat,
+    merge,
+    room_for,
+    sort_keys,
+    sort_pairs,
+    unpacked,
+)
+from slackwater.kernels.stragglers import LONG_RUN, ends_of_long_runs, find_cuts
 
 if TYPE_CHECKING:
     from slackwater.kernels.pairs import Column
@@ -49,7 +60,7 @@ def sort_times(times: Column) -> Piece:
     beginning = times[:BLOCK]
     # Whether the whole column is worth a look is seen from its beginning.
     if len(beginning) >= LONG_RUN and count_runs(beginning) * LONG_RUN <= len(beginning):
-        ends = _run_ends(times, len(times) // LONG_RUN)
+        ends = ends_of_long_runs(times, LONG_RUN)
         if len(ends) and times.max() < _GREATEST:
             return _sort_runs(times, ends)
     return _sort_blocks(times)
@@ -71,7 +82,7 @@ def _sort_runs(times: Column, ends: Column) -> Piece:
         due, _ = find_cuts(times, heads[first:stop], ends[first:stop], complete_before, cuts)
         (keys,) = scratch.columns(due)
         _pack_runs(times, heads[first:stop], cuts, least, row_bits, keys)
-        keys.sort()
+        sort_keys(keys)
         unpacked(keys, least, 0, row_bits, _part(in_order, at, at + due))
         heads[first:stop] = cuts
         while first < stop and heads[first] == ends[first]:
@@ -120,27 +131,12 @@ def _put(piece: Piece, place: Piece) -> None:
     place.rows[:] = piece.rows
 
 
-@kernel(f"int64[::1]({_READ}, int64)")
-def _run_ends(times: Column, most: int) -> Column:
-    """Find where the natural runs end; nothing when there are more than so many."""
-    ends = np.empty(most, dtype=np.int64)
-    runs = 0
-    for i in range(1, len(times)):
-        if times[i] < times[i - 1]:
-            if runs == most - 1:
-                return ends[:0]
-            ends[runs] = i
-            runs += 1
-    ends[runs] = len(times)
-    return ends[: runs + 1]
-
-
 @kernel(f"void({_READ}, {_READ}, {_READ}, int64, int64, int64[::1])")
 def _pack_runs(times: Column, heads: Column, cuts: Column, least: int, row_bits: int, keys: Column) -> None:
     """Pack times and positions of all runs, from their heads to their cuts, into keys."""
-    at = 0
+    at, zero = 0, least - (KEY_ZERO >> row_bits)
     for run in range(len(heads)):
         head, due = heads[run], cuts[run] - heads[run]
         for i in range(due):
-            keys[at + i] = ((times[head + i] - least) << row_bits) | (head + i)
+            keys[at + i] = ((times[head + i] - zero) << row_bits) | (head + i)
         at += due

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from slackwater.kernels.compile import kernel
-from slackwater.kernels.pairs import KEY_BITS, Piece, concat, room_for, sort_pairs, unpacked
+from slackwater.kernels.pairs import KEY_BITS, KEY_ZERO, Piece, concat, room_for, sort_keys, sort_pairs, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Sequence
 
     from slackwater.kernels.pairs import Column, Scratch
 
 LONG_RUN: Final = 256
 """Natural runs of so many events on average are kept as they are: to cut them costs less than to sort them."""
 
-_SLICE: Final = 131_072
+_SLICE: Final = 262_144
 """Stragglers sorted at once, about."""
 
 _SAMPLED: Final = 256
@@ -39,6 +39,8 @@ class Stragglers:
 
     times: Column
     rows: Column
+    """The rows of the times; only the first, where they are numbered on from it."""
+
     heads: Column
     ends: Column
     first_row: int
@@ -56,17 +58,18 @@ class Stragglers:
     @classmethod
     def in_long_runs(cls, times: Column, first_row: int) -> Stragglers | None:
         """A block as it came, if its natural runs are long; None if they are not."""
-        falls = times[1:] < times[:-1]
-        if np.count_nonzero(falls) * LONG_RUN >= len(times):
+        ends = ends_of_long_runs(times, LONG_RUN)
+        if not len(ends):
             return None
-        ends = np.append(np.flatnonzero(falls) + 1, len(times))
-        return cls.restored(times, np.arange(first_row, first_row + len(times)), np.append(0, ends[:-1]), ends)
+        return cls.restored(times, np.array([first_row]), np.append(0, ends[:-1]), ends)
 
     @classmethod
     def restored(cls, times: Column, rows: Column, heads: Column, ends: Column) -> Stragglers:
         """Stretches that wait from their heads on."""
+        first_row = int(rows.min())
+        last_row = int(rows.max()) if len(rows) == len(times) else first_row + len(times) - 1
         least = int(times[heads[heads < ends]].min())
-        return cls(times, rows, heads, ends, int(rows.min()), int(rows.max()), least, int((ends - heads).sum()))
+        return cls(times, rows, heads, ends, first_row, last_row, least, int((ends - heads).sum()))
 
     def cut(self, complete_before: int) -> Cut:
         """Let go of all that is older than a bound, and say where it lies."""
@@ -90,14 +93,18 @@ class Cut(NamedTuple):
 
     def pairs(self) -> Piece:
         """Stretch by stretch, one after the other; a single stretch without a copy."""
+        numbered_on = len(self.rows) < len(self.times)
+        rows = np.arange(self.rows[0], self.rows[0] + len(self.times)) if numbered_on else self.rows
         stretches = [slice(*bounds) for bounds in zip(self.heads.tolist(), self.cuts.tolist(), strict=True)]
-        return concat([Piece(self.times[stretch], self.rows[stretch]) for stretch in stretches])
+        return concat([Piece(self.times[stretch], rows[stretch]) for stretch in stretches])
 
-    def parted(self, bound: int) -> tuple[Cut, Cut]:
-        """Part into what is older than a bound, and the rest."""
-        at = np.empty_like(self.heads)
-        older, _ = find_cuts(self.times, self.heads, self.cuts, bound, at)
-        return self._replace(cuts=at, due=older), self._replace(heads=at, due=self.due - older)
+    def parted(self, bounds: Column) -> list[Cut]:
+        """Part at bounds of time: one cut for what lies before each of them, and one for the rest."""
+        at = np.empty((len(bounds) + 2, len(self.heads)), dtype=np.int64)
+        at[0], at[-1] = self.heads, self.cuts
+        due = _find_slices(self.times, self.cuts, bounds, at).tolist()
+        due.append(self.due - sum(due))
+        return [Cut(self.times, self.rows, at[part], at[part + 1], due[part]) for part in range(len(due))]
 
 
 def take_due(blocks: list[Stragglers], complete_before: int, scratch: Scratch) -> list[Piece]:
@@ -115,28 +122,46 @@ def take_due(blocks: list[Stragglers], complete_before: int, scratch: Scratch) -
     for part in _slices(cuts, greatest):
         (keys,) = scratch.columns(sum(cut.due for cut in part))
         _pack(part, least, first_row, row_bits, keys)
-        keys.sort()
+        sort_keys(keys)
         pieces.append(unpacked(keys, least, first_row, row_bits, room_for(len(keys))))
     return pieces
 
 
-def _slices(cuts: list[Cut], greatest: int) -> Iterator[list[Cut]]:
+def _slices(cuts: list[Cut], greatest: int) -> Iterable[Sequence[Cut]]:
     """Part what was cut off, up to its greatest time, into slices of time that can be sorted in the cache."""
-    if sum(cut.due for cut in cuts) > 2 * _SLICE:
-        sample = np.concatenate([cut.times[int(cut.heads[0]) : int(cut.cuts[-1]) : _SAMPLED] for cut in cuts])
-        sample = np.sort(sample[sample <= greatest])
-        for bound in np.unique(sample[_SLICE // _SAMPLED :: _SLICE // _SAMPLED]).tolist():
-            parts = [cut.parted(bound) for cut in cuts]
-            yield [older for older, _ in parts]
-            cuts = [rest for _, rest in parts]
-    yield cuts
+    if sum(cut.due for cut in cuts) <= 2 * _SLICE:
+        return [cuts]
+    sample = np.concatenate([cut.times[int(cut.heads[0]) : int(cut.cuts[-1]) : _SAMPLED] for cut in cuts])
+    sample = np.sort(sample[sample <= greatest])
+    bounds = np.unique(sample[_SLICE // _SAMPLED :: _SLICE // _SAMPLED])
+    return zip(*(cut.parted(bounds) for cut in cuts), strict=True)
 
 
-def _pack(cuts: list[Cut], least: int, first_row: int, row_bits: int, keys: Column) -> None:
+def _pack(cuts: Sequence[Cut], least: int, first_row: int, row_bits: int, keys: Column) -> None:
     at = 0
     for cut in cuts:
+        if not cut.due:
+            continue
         _pack_stretches(cut.times, cut.rows, cut.heads, cut.cuts, least, first_row, row_bits, keys[at : at + cut.due])
         at += cut.due
+
+
+@kernel(f"int64[::1]({_READ}, int64)")
+def ends_of_long_runs(times: Column, long: int) -> Column:
+    """Find where the natural runs end; nothing when they are not long, on average."""
+    most = len(times) // long
+    ends = np.empty(most, dtype=np.int64)
+    runs = 0
+    for i in range(1, len(times)):
+        if times[i] < times[i - 1]:
+            if runs >= most - 1:
+                return ends[:0]
+            ends[runs] = i
+            runs += 1
+    if most:
+        ends[runs] = len(times)
+        runs += 1
+    return ends[:runs]
 
 
 @kernel(f"UniTuple(int64, 2)({_READ}, {_READ}, {_READ}, int64, int64[::1])")
@@ -164,14 +189,29 @@ def find_cuts(times: Column, heads: Column, ends: Column, complete_before: int, 
     return due, least
 
 
+@kernel(f"int64[::1]({_READ}, {_READ}, {_READ}, int64[:, ::1])")
+def _find_slices(times: Column, ends: Column, bounds: Column, at: Column) -> Column:
+    """Find where each stretch passes each bound, from the heads in at[0] on; return how many events lie between."""
+    due = np.empty(len(bounds), dtype=np.int64)
+    for part in range(len(bounds)):
+        due[part], _ = find_cuts(times, at[part], ends, bounds[part], at[part + 1])
+    return due
+
+
 @kernel(f"void({', '.join([_READ] * 4)}, int64, int64, int64, int64[::1])")
 def _pack_stretches(
     times: Column, rows: Column, heads: Column, cuts: Column, least: int, first_row: int, row_bits: int, keys: Column
 ) -> None:
     """Pack the pairs of all stretches, from their heads to their cuts, into keys."""
-    at = 0
+    at, zero = 0, least - (KEY_ZERO >> row_bits)
+    numbered_on = len(rows) < len(times)
     for stretch in range(len(heads)):
         head, due = heads[stretch], cuts[stretch] - heads[stretch]
-        for i in range(due):
-            keys[at + i] = ((times[head + i] - least) << row_bits) | (rows[head + i] - first_row)
+        if numbered_on:
+            row = rows[0] + head - first_row
+            for i in range(due):
+                keys[at + i] = ((times[head + i] - zero) << row_bits) | (row + i)
+        else:
+            for i in range(due):
+                keys[at + i] = ((times[head + i] - zero) << row_bits) | (rows[head + i] - first_row)
         at += due
