@@ -24,7 +24,7 @@ import numpy as np
 
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.operators.emission import NOTHING, Emission
-from slackwater.operators.group_keys import comparable, group_numbers, key_fields
+from slackwater.operators.group_keys import comparable, key_fields, number_groups
 from slackwater.operators.operator import Operator
 from slackwater.operators.stream_progress import StreamProgress, insert_only
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -107,7 +107,7 @@ class CutAtChangesOperator(Operator[CutAtChangesState]):
 
     def _groups(self) -> Times:
         columns = [comparable(self._alive.payload.column(key)) for key in self._keys]
-        return group_numbers(columns, len(self._alive))
+        return number_groups(columns, len(self._alive)).numbers
 
     def idle_waiting_on(self) -> Port | None:
         """The input, while events live: a promise may settle pieces though no event comes."""

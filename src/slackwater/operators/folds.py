@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.kernels.number_pairs import add_by_number
 from slackwater.operators.exact_sum import digits_of, sums_of
 from slackwater.operators.group_keys import comparable, in_own_type
 
@@ -30,21 +31,22 @@ _KEY_BITS = 63
 
 @dataclass(frozen=True)
 class ColumnFold(ABC):
-    """A state of one value per group, merged by the Arrow function `merge`."""
+    """A state of one value per group."""
 
     column: str | None
-    merge: str
 
     @abstractmethod
     def lift(self, payload: pa.RecordBatch) -> pa.Array:
         """Return the state of each single row."""
 
+    @abstractmethod
+    def merged(self, states: pa.Array, numbers: NDArray[np.int64], groups: int) -> pa.Array:
+        """Put together the states that have the number of the same group; no group is without one."""
+
 
 @dataclass(frozen=True)
 class CountFold(ColumnFold):
     """Counts rows, or the non-null values of a column."""
-
-    merge: str = "sum"
 
     def lift(self, payload: pa.RecordBatch) -> pa.Array:
         """One for each row that counts."""
@@ -52,16 +54,31 @@ class CountFold(ColumnFold):
             return pa.array(np.ones(payload.num_rows, dtype=np.int64))
         return payload.column(self.column).is_valid().cast(pa.int64())
 
+    def merged(self, states: pa.Array, numbers: NDArray[np.int64], groups: int) -> pa.Array:
+        """Add the counts."""
+        sums = np.zeros(groups, dtype=np.int64)
+        add_by_number(states.to_numpy(), numbers, sums)
+        return pa.array(sums)
+
 
 @dataclass(frozen=True)
 class ValueFold(ColumnFold):
-    """Folds the values themselves: sums of integers and decimals, least and greatest values."""
+    """Folds the values themselves by a function of Arrow: sums of integers and decimals, least and greatest values."""
 
+    function: str
     state: pa.DataType
 
     def lift(self, payload: pa.RecordBatch) -> pa.Array:
         """The value, in a type wide enough for every sum."""
         return comparable(payload.column(self.column)).cast(self.state)
+
+    def merged(self, states: pa.Array, numbers: NDArray[np.int64], groups: int) -> pa.Array:
+        """Fold the values of each group."""
+        table = pa.table({"group": numbers, "state": states})
+        grouped = table.group_by("group", use_threads=False).aggregate([("state", self.function)])
+        place = np.empty(groups, dtype=np.int64)
+        place[grouped.column("group").to_numpy()] = np.arange(groups)
+        return _one_chunk(grouped.column(f"state_{self.function}")).take(pa.array(place))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Brings columns into a form in which equal values are equal bytes, so that Arrow's grouping can compare them.
+"""Numbers the groups of rows that have equal keys, and brings keys into a form in which equal values are equal bytes.
 
-Arrow groups by bytes: it would tell -0.0 from 0.0 and one NaN from another, and it cannot put two dictionaries
+Arrow compares bytes: it would tell -0.0 from 0.0 and one NaN from another, and it cannot put two dictionaries
 together. Here dictionaries are decoded, zeros and NaNs made one; `in_own_type` brings a column back.
 """
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import SchemaMismatch
+from slackwater.kernels.number_pairs import Numbered, number_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,27 +67,40 @@ def key_fields(payload: pa.Schema, keys: Sequence[str], step: str) -> tuple[pa.F
     return tuple(payload.field(key) for key in keys)
 
 
-def group_numbers(columns: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
-    """Number the groups of equal rows, densely and in no fixed order, and return the number of each row.
+def number_groups(columns: Sequence[pa.Array], rows: int) -> Numbered:
+    """Number the groups of equal rows by first appearance. The columns are comparable; without any, all are equal.
 
-    >>> first, second, third = group_numbers([pa.array(["b", "a", "b"])], 3).tolist()
-    >>> first == third != second
-    True
+    >>> number_groups([pa.array(["b", "a", "b"])], 3).numbers.tolist()
+    [0, 1, 0]
     """
-    if not columns:
-        return np.zeros(rows, dtype=np.int64)
-    names = [f"key{i}" for i in range(len(columns))]
-    table = pa.table([*columns, pa.array(np.arange(rows))], names=[*names, "row"])
-    grouped = table.group_by(names, use_threads=False).aggregate([("row", "list")])
-    return numbers_of_rows(grouped.column("row_list"), rows)
+    none = np.zeros(rows, dtype=np.int64)
+    codes = [_codes(column) for column in columns]
+    numbered = number_pairs(none, codes[0] if codes else none)
+    for further in codes[1:]:
+        numbered = number_pairs(numbered.numbers, further)
+    return numbered
 
 
-def numbers_of_rows(row_lists: pa.ChunkedArray, rows: int) -> NDArray[np.int64]:
-    """Turn the list of rows of each group into the group of each row."""
+def _codes(column: pa.Array) -> NDArray[np.int64]:
+    """One integer per row, equal where the values are."""
+    kind = column.type
+    if column.null_count == 0 and pa.types.is_integer(kind):
+        return column.to_numpy().astype(np.int64, copy=False)
+    try:
+        encoded = column.dictionary_encode(null_encoding="encode")
+    except pa.ArrowNotImplementedError:
+        return _codes_of_groups(column)
+    return encoded.indices.to_numpy().astype(np.int64)
+
+
+def _codes_of_groups(column: pa.Array) -> NDArray[np.int64]:
+    """The same by Arrow's grouping, which knows some types that its dictionaries do not."""
+    table = pa.table({"key": column, "row": np.arange(len(column))})
+    row_lists = table.group_by("key", use_threads=False).aggregate([("row", "list")]).column("row_list")
     lengths = pc.list_value_length(row_lists).to_numpy()
-    numbers = np.empty(rows, dtype=np.int64)
-    numbers[pc.list_flatten(row_lists).to_numpy()] = np.repeat(np.arange(len(lengths)), lengths)
-    return numbers
+    codes = np.empty(len(column), dtype=np.int64)
+    codes[pc.list_flatten(row_lists).to_numpy()] = np.repeat(np.arange(len(lengths)), lengths)
+    return codes
 
 
 def _can_group(kind: pa.DataType) -> bool:

@@ -3,7 +3,7 @@
     Partial.of(rows)  ->  Partial.merge([older, newer])  ->  partial.split(bound)  ->  partial.finish()
 
 A partial is a table of groups (interval, keys, states) and, for aggregates with more than one value per group, flat
-tables of members. `of` is a merge as well: every row is lifted to a group of its own first. Grouping itself is Arrow's.
+tables of members. `of` is a merge as well: every row is lifted to a group of its own first.
 
 Invariants: groups are sorted by (start, end), those of equal interval by first appearance; members are sorted by
 group. So whatever lies before a bound is a prefix, and cutting it off copies nothing.
@@ -12,15 +12,16 @@ group. So whatever lies before a bound is a prefix, and cutting it off copies no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.errors import RunError, message
 from slackwater.events.batch import EventBatch
+from slackwater.kernels.number_pairs import Numbered, number_pairs
 from slackwater.operators.folds import MemberFold
-from slackwater.operators.group_keys import comparable, in_own_type, numbers_of_rows
+from slackwater.operators.group_keys import comparable, in_own_type, number_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from slackwater.events.batch import Times
     from slackwater.operators.recipes import Grouping, Recipe
     from slackwater.progress.instants import Instant
+
+
+_DEALT: Final = 1 << 16
+"""Intervals that can be told apart by 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -146,26 +151,39 @@ class Partial:
             assert ((group >= 0) & (group < len(self))).all(), (group, len(self))
 
 
-def _folded(grouping: Grouping, groups: pa.Table, members: Sequence[pa.Table]) -> Partial:
-    """Bring equal groups together: their states by Arrow's functions, their members under one number."""
-    states = [(f"state{i}", fold.merge) for i, fold in enumerate(grouping.column_folds)]
-    keys = ["start", "end", *(f"key{i}" for i in range(len(grouping.keys)))]
-    rows = groups.num_rows
-    # Arrow hands groups over in no fixed order: the least row of each says when it first appeared.
-    numbered = groups.append_column("row", pa.array(np.arange(rows)))
-    lists = [("row", "list")] if members else []
-    grouped = numbered.group_by(keys, use_threads=False).aggregate([*states, ("row", "min"), *lists])
-    order = np.lexsort([grouped.column(name).to_numpy() for name in ("row_min", "end", "start")])
-    folded = grouped.select([*keys, *(f"{state}_{merge}" for state, merge in states)])
-    table = folded.rename_columns([*keys, *(state for state, _ in states)]).take(pa.array(order)).combine_chunks()
-    if not members:
-        return Partial(grouping, table, ())
+def _folded(grouping: Grouping, rows: pa.Table, members: Sequence[pa.Table]) -> Partial:
+    """Bring equal groups together: their states into one, their members under one number."""
+    keys = {f"key{i}": _array(rows, f"key{i}") for i in range(len(grouping.keys))}
+    start, end = rows.column("start").to_numpy(), rows.column("end").to_numpy()
+    numbers, firsts = _numbered(start, end, list(keys.values()))
+    columns = {"start": pa.array(start[firsts]), "end": pa.array(end[firsts])}
+    columns |= {name: key.take(pa.array(firsts)) for name, key in keys.items()}
+    for i, fold in enumerate(grouping.column_folds):
+        columns[f"state{i}"] = fold.merged(_array(rows, f"state{i}"), numbers, len(firsts))
+    moved = (part.set_column(0, "group", pa.array(numbers[part.column("group").to_numpy()])) for part in members)
+    together = (fold.merged(part) for fold, part in zip(grouping.member_folds, moved, strict=True))
+    return Partial(grouping, pa.table(columns), tuple(together))
+
+
+def _numbered(start: Times, end: Times, keys: Sequence[pa.Array]) -> Numbered:
+    """Number the groups of rows by (start, end), those of one interval by first appearance."""
+    # Intervals are few, as a rule: once these are in order, the groups need no more than to be dealt to them.
+    intervals = number_pairs(start, end)
+    interval = _ranked(intervals, np.lexsort((end[intervals.firsts], start[intervals.firsts])))
+    if not keys:
+        return interval
+    groups = number_pairs(interval.numbers, number_groups(keys, len(start)).numbers)
+    of_group = interval.numbers[groups.firsts]
+    if len(interval.firsts) <= _DEALT:
+        of_group = of_group.astype(np.uint16)  # NumPy sorts these by their digits
+    return _ranked(groups, np.argsort(of_group, kind="stable"))
+
+
+def _ranked(found: Numbered, order: Times) -> Numbered:
+    """Number what was found anew, in the order given."""
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    number = rank[numbers_of_rows(grouped.column("row_list"), rows)]
-    moved = (part.set_column(0, "group", pa.array(number[part.column("group").to_numpy()])) for part in members)
-    together = (fold.merged(part) for fold, part in zip(grouping.member_folds, moved, strict=True))
-    return Partial(grouping, table, tuple(together))
+    return Numbered(rank[found.numbers], found.firsts[order])
 
 
 def _renumbered(partial: Partial, i: int, first: int) -> pa.Table:
