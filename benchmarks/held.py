@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-BATCH_ROWS = 65_536
+BATCH_ROWS = 262_144
 """Rows of a copied batch: as many as the runner takes from a source at once."""
 
 Range: TypeAlias = tuple[int, int]

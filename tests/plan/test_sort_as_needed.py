@@ -91,41 +91,6 @@ def test_all_steps_up_to_the_first_that_needs_order_move_in_the_order_in_which_t
     ]
 
 
-def _sorted_columns(stream: Stream) -> list[list[str]]:
-    """The payload columns that go through each sort of a plan that runs."""
-    nodes = walk(*sort_as_needed(stream.node))
-    return [node.schema.payload.names for node in nodes if isinstance(node, Sort)]
-
-
-def test_before_an_aggregate_only_the_columns_that_it_looks_at_are_sorted() -> None:
-    """Keys and what is summed up, each once; none at all for a count of rows."""
-    windows = _sorted().tumbling(5)
-    assert _sorted_columns(windows.group_by("k").aggregate(n=sw.count(), a=sw.sum("v"), b=sw.max("v"))) == [["k", "v"]]
-    assert _sorted_columns(windows.aggregate(n=sw.count())) == [[]]
-    assert _sorted_columns(windows.aggregate(n=sw.count("at"))) == [["at"]]
-    final = sw.stream(_rows(3, 1, 2), time="at").tumbling(5).group_by("k").in_bands(2, 9, n=sw.count())[1]
-    assert _sorted_columns(final) == []  # partial results need no order
-    assert "added by the plan" in windows.aggregate(n=sw.count()).explain()
-
-
-def test_all_columns_are_sorted_where_others_may_look_at_them() -> None:
-    """A function over windows, a second reader, and an aggregate that looks at all there are."""
-    windows = _sorted().tumbling(5)
-    assert _sorted_columns(windows.map_windows(lambda rows: rows.select(["v"]))) == [["k", "v"]]
-    assert _sorted_columns(windows.aggregate(n=sw.count()).union(windows.aggregate(n=sw.count("k")))) == [
-        ["at", "k", "v"]
-    ]
-    points = _sorted().group_by("k").aggregate(n=sw.count("v"))
-    assert _verbs(points) == [["aggregate", "sort", "punctuate", "source"]]
-
-
-def test_counts_of_rows_without_columns_are_right() -> None:
-    """Nothing but times is sorted, and every row is counted."""
-    times = [(7_919 * n) % 1_000 for n in range(3_000)]
-    counted = sw.stream(_rows(*times), time="at").sort(1_000).tumbling(100).aggregate(n=sw.count()).run().table
-    assert counted.column("n").to_pylist() == [300] * 10
-
-
 def test_a_sort_stays_before_a_window_whose_rows_are_looked_at_in_their_order() -> None:
     """Steps before the window move, the window does not: its rows are handed over in order of their own times."""
     ordered = _sorted().where(nw.col("v") > 0).tumbling(5).select("at", "v")

@@ -44,17 +44,22 @@ def number_pairs(a: Column, b: Column) -> Numbered:
     """
     numbers = np.empty(len(a), dtype=np.int64)
     if len(a) >= _FEW:
-        (least_a, count_a), (least_b, count_b) = _range(a), _range(b)
+        (least_a, greatest_a), (least_b, greatest_b) = _ends(a), _ends(b)
+        count_a, count_b = greatest_a - least_a + 1, greatest_b - least_b + 1
         if count_a * count_b <= _PLACES_PER_ROW * len(a):
             places = np.full(count_a * count_b, _FREE, dtype=np.int32)
             return Numbered(numbers, _number_places(a, b, least_a, least_b, count_b, places, numbers))
     return Numbered(numbers, _number(a, b, numbers))
 
 
-def _range(column: Column) -> tuple[int, int]:
-    """The least value, and how many there are up to the greatest."""
-    least = int(column.min())
-    return least, int(column.max()) - least + 1
+@kernel(f"UniTuple(int64, 2)({_READ})")
+def _ends(column: Column) -> tuple[int, int]:
+    """The least and the greatest value."""
+    least = greatest = column[0]
+    for i in range(len(column)):
+        least = min(least, column[i])
+        greatest = max(greatest, column[i])
+    return least, greatest
 
 
 @kernel(f"int64[::1]({_READ}, {_READ}, int64, int64, int64, int32[::1], int64[::1])")
@@ -117,6 +122,26 @@ def _number(a: Column, b: Column, numbers: Column) -> Column:
                 places[at] = number
             firsts = longer
     return firsts[:known]
+
+
+@kernel(f"int64[::1]({_READ}, {_READ}, int64, int64[:, ::1])")
+def keep_greatest(values: Column, numbers: Column, most: int, kept: Column) -> Column:
+    """Keep the greatest values of each number, so many at most, the greatest first; return how many each has."""
+    counts = np.zeros(len(kept), dtype=np.int64)
+    for i in range(len(values)):
+        value, number = values[i], numbers[i]
+        at = counts[number]
+        if at == most:
+            if value <= kept[number, most - 1]:
+                continue
+            at -= 1
+        else:
+            counts[number] += 1
+        while at > 0 and kept[number, at - 1] < value:
+            kept[number, at] = kept[number, at - 1]
+            at -= 1
+        kept[number, at] = value
+    return counts
 
 
 @kernel(f"void({_READ}, {_READ}, int64[::1])")

@@ -107,7 +107,7 @@ class CutAtChangesOperator(Operator[CutAtChangesState]):
 
     def _groups(self) -> Times:
         columns = [comparable(self._alive.payload.column(key)) for key in self._keys]
-        return number_groups(columns, len(self._alive)).numbers
+        return number_groups(np.zeros(len(self._alive), dtype=np.int64), columns).numbers
 
     def idle_waiting_on(self) -> Port | None:
         """The input, while events live: a promise may settle pieces though no event comes."""

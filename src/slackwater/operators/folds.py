@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.kernels.number_pairs import add_by_number
+from slackwater.kernels.number_pairs import add_by_number, keep_greatest
 from slackwater.operators.exact_sum import digits_of, sums_of
 from slackwater.operators.group_keys import comparable, in_own_type
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import Times
 
-_KEY_BITS = 63
-"""The bits of an int64 that do not tell its sign."""
+_PLACES_PER_MEMBER = 4
+"""Where the greatest values of all groups need more room than this, it is not worth having."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,15 @@ class TopFold(MemberFold):
         return pa.table({"group": rows, "value": values})
 
     def merged(self, members: pa.Table) -> pa.Table:
-        """Sort by group and value, and keep k of each group."""
-        ordered = _greatest_first(members)
+        """Keep the k greatest of each group."""
+        group, values = _group(members), members.column("value")
+        groups = int(group.max(initial=-1)) + 1
+        if pa.types.is_signed_integer(values.type) and groups * self.k <= _PLACES_PER_MEMBER * len(members):
+            kept = np.empty((groups, self.k), dtype=np.int64)
+            counts = keep_greatest(values.to_numpy().astype(np.int64, copy=False), group, self.k, kept)
+            greatest = pa.array(kept[np.arange(self.k) < counts[:, None]]).cast(values.type)
+            return pa.table({"group": np.repeat(np.arange(groups), counts), "value": greatest})
+        ordered = members.take(pc.sort_indices(members, sort_keys=[("group", "ascending"), ("value", "descending")]))
         group = _group(ordered)
         firsts = np.flatnonzero(np.diff(group, prepend=-1))
         rank = np.arange(len(group)) - np.repeat(firsts, np.diff(firsts, append=len(group)))
@@ -188,23 +195,6 @@ def _by_group(members: pa.Table) -> pa.Table:
     if (group[1:] < group[:-1]).any():
         members = members.take(pa.array(np.argsort(group, kind="stable")))
     return members.combine_chunks()
-
-
-def _greatest_first(members: pa.Table) -> pa.Table:
-    """Sort members by group, the greatest value of each first."""
-    kind = members.schema.field("value").type
-    if pa.types.is_signed_integer(kind) and len(members):
-        group, value = _group(members), members.column("value").to_numpy().astype(np.int64)
-        greatest = value.max()
-        value_bits = (int(greatest) - int(value.min())).bit_length()
-        if value_bits + int(group.max()).bit_length() <= _KEY_BITS:
-            # One key for both: NumPy sorts plain numbers many times faster than Arrow sorts two columns.
-            keys = (group << value_bits) | (greatest - value)
-            keys.sort()
-            values = greatest - (keys & ((1 << value_bits) - 1))
-            return pa.table({"group": keys >> value_bits, "value": pa.array(values).cast(kind)})
-    order = pc.sort_indices(members, sort_keys=[("group", "ascending"), ("value", "descending")])
-    return members.take(order)
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

@@ -67,17 +67,16 @@ def key_fields(payload: pa.Schema, keys: Sequence[str], step: str) -> tuple[pa.F
     return tuple(payload.field(key) for key in keys)
 
 
-def number_groups(columns: Sequence[pa.Array], rows: int) -> Numbered:
-    """Number the groups of equal rows by first appearance. The columns are comparable; without any, all are equal.
+def number_groups(numbers: NDArray[np.int64], columns: Sequence[pa.Array]) -> Numbered:
+    """Number the groups of rows that have the same number so far and equal values, by first appearance.
 
-    >>> number_groups([pa.array(["b", "a", "b"])], 3).numbers.tolist()
-    [0, 1, 0]
+    >>> number_groups(np.array([4, 4, 4, 7]), [pa.array(["b", "a", "b", "b"])]).numbers.tolist()
+    [0, 1, 0, 2]
     """
-    none = np.zeros(rows, dtype=np.int64)
-    codes = [_codes(column) for column in columns]
-    numbered = number_pairs(none, codes[0] if codes else none)
-    for further in codes[1:]:
-        numbered = number_pairs(numbered.numbers, further)
+    first, *further = [_codes(column) for column in columns] or [np.zeros(len(numbers), dtype=np.int64)]
+    numbered = number_pairs(numbers, first)
+    for codes in further:
+        numbered = number_pairs(numbered.numbers, codes)
     return numbered
 
 

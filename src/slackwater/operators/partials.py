@@ -2,7 +2,7 @@
 
     Partial.of(rows)  ->  Partial.merge([older, newer])  ->  partial.split(bound)  ->  partial.finish()
 
-A partial is a table of groups (interval, keys, states) and, for aggregates with more than one value per group, flat
+A partial has columns of groups (interval, keys, states) and, for aggregates with more than one value per group, flat
 tables of members. `of` is a merge as well: every row is lifted to a group of its own first.
 
 Invariants: groups are sorted by (start, end), those of equal interval by first appearance; members are sorted by
@@ -37,14 +37,17 @@ _DEALT: Final = 1 << 16
 
 @dataclass(frozen=True)
 class Partial:
-    """Groups with their states, and the members of the groups.
+    """Groups (interval, keys, states), and the members of the groups.
 
     `origin` is the number by which the members know the first group: cutting groups off in front need not
     renumber the members.
     """
 
     grouping: Grouping
-    groups: pa.Table
+    starts: Times
+    ends: Times
+    keys: tuple[pa.Array, ...]
+    states: tuple[pa.Array, ...]
     members: tuple[pa.Table, ...]
     origin: int = 0
 
@@ -60,37 +63,44 @@ class Partial:
         >>> Partial.of(rows, grouping).finish().payload.to_pydict()
         {'k': ['a', 'b'], 'n': [2, 1]}
         """
-        columns = {"start": pa.array(rows.start), "end": pa.array(rows.ends())}
-        columns |= {f"key{i}": comparable(rows.payload.column(key.name)) for i, key in enumerate(grouping.keys)}
-        columns |= {f"state{i}": fold.lift(rows.payload) for i, fold in enumerate(grouping.column_folds)}
-        members = [fold.lift(rows.payload) for fold in grouping.member_folds]
-        return _folded(grouping, pa.table(columns), members)
+        each = cls(
+            grouping,
+            rows.start,
+            rows.ends(),
+            tuple(comparable(rows.payload.column(key.name)) for key in grouping.keys),
+            tuple(fold.lift(rows.payload) for fold in grouping.column_folds),
+            tuple(fold.lift(rows.payload) for fold in grouping.member_folds),
+        )
+        return each._folded()
 
-    @staticmethod
-    def merge(partials: Sequence[Partial]) -> Partial:
+    @classmethod
+    def merge(cls, partials: Sequence[Partial]) -> Partial:
         """Put partials together, oldest first. Cost: O(groups and members), and a sort of both."""
         if len(partials) == 1:
             return partials[0]
-        groups = pa.concat_tables([partial.groups for partial in partials])
-        first = np.cumsum([0, *(len(partial) for partial in partials[:-1])])
-        members = [
-            pa.concat_tables(_renumbered(partial, i, shift) for partial, shift in zip(partials, first, strict=True))
-            for i in range(len(partials[0].members))
-        ]
-        return _folded(partials[0].grouping, groups, members)
+        firsts = np.cumsum([0, *(len(partial) for partial in partials[:-1])]).tolist()
+        laid_out = cls(
+            partials[0].grouping,
+            np.concatenate([partial.starts for partial in partials]),
+            np.concatenate([partial.ends for partial in partials]),
+            tuple(map(pa.concat_arrays, zip(*(partial.keys for partial in partials), strict=True))),
+            tuple(map(pa.concat_arrays, zip(*(partial.states for partial in partials), strict=True))),
+            tuple(
+                pa.concat_tables(
+                    _renumbered(partial, i, first) for partial, first in zip(partials, firsts, strict=True)
+                )
+                for i in range(len(partials[0].members))
+            ),
+        )
+        return laid_out._folded()
 
     def __len__(self) -> int:
-        return int(self.groups.num_rows)
+        return len(self.starts)
 
     @property
     def rows(self) -> int:
         """How many rows the tables hold: what a merge costs."""
         return len(self) + sum(table.num_rows for table in self.members)
-
-    @property
-    def starts(self) -> Times:
-        """The start of each group, in order."""
-        return self.groups.column("start").to_numpy()
 
     def split(self, bound: Instant) -> tuple[Partial, Partial]:
         """Cut into the groups that start before the bound and the others. Cost: O(log n); nothing is copied."""
@@ -100,14 +110,39 @@ class Partial:
             at = int(np.searchsorted(table.column("group").to_numpy(), self.origin + cut))
             before.append(table.slice(0, at))
             after.append(table.slice(at))
-        return (
-            Partial(self.grouping, self.groups.slice(0, cut), tuple(before), self.origin),
-            Partial(self.grouping, self.groups.slice(cut), tuple(after), self.origin + cut),
+        return self._sliced(0, cut, before), self._sliced(cut, len(self), after)
+
+    def _sliced(self, first: int, stop: int, members: Sequence[pa.Table]) -> Partial:
+        return Partial(
+            self.grouping,
+            self.starts[first:stop],
+            self.ends[first:stop],
+            tuple(key.slice(first, stop - first) for key in self.keys),
+            tuple(state.slice(first, stop - first) for state in self.states),
+            tuple(members),
+            self.origin + first,
+        )
+
+    def _folded(self) -> Partial:
+        """Bring equal groups together: their states into one, their members under one number."""
+        grouping = self.grouping
+        numbers, firsts = _numbered(self.starts, self.ends, self.keys)
+        moved = (part.set_column(0, "group", pa.array(numbers[_group(part)])) for part in self.members)
+        return Partial(
+            grouping,
+            self.starts[firsts],
+            self.ends[firsts],
+            tuple(key.take(pa.array(firsts)) for key in self.keys),
+            tuple(
+                fold.merged(state, numbers, len(firsts))
+                for fold, state in zip(grouping.column_folds, self.states, strict=True)
+            ),
+            tuple(fold.merged(part) for fold, part in zip(grouping.member_folds, moved, strict=True)),
         )
 
     def finish(self, where: str = "aggregate") -> EventBatch:
         """Return one row per group: keys, then answers, in order of (start, end), then first appearance."""
-        keys = [in_own_type(_array(self.groups, f"key{i}"), key.type) for i, key in enumerate(self.grouping.keys)]
+        keys = [in_own_type(column, key.type) for column, key in zip(self.keys, self.grouping.keys, strict=True)]
         results = iter(self._results())
         answers = []
         for recipe in self.grouping.recipes:
@@ -117,11 +152,11 @@ class Partial:
             except pa.ArrowInvalid as error:
                 raise self._too_large(recipe, parts, where) from error
         payload = pa.RecordBatch.from_arrays([*keys, *answers], schema=self.grouping.payload)
-        return EventBatch.inserts(payload, self.starts, self.groups.column("end").to_numpy())
+        return EventBatch.inserts(payload, self.starts, self.ends)
 
     def _results(self) -> list[pa.Array]:
         """The result of each fold, one value per group."""
-        states = (_array(self.groups, name) for name in self.groups.column_names if name.startswith("state"))
+        states = iter(self.states)
         members = (_renumbered(self, i, 0) for i in range(len(self.members)))
         return [
             fold.finish(next(members), len(self)) if isinstance(fold, MemberFold) else next(states)
@@ -131,11 +166,11 @@ class Partial:
     def _too_large(self, recipe: Recipe, parts: Sequence[pa.Array], where: str) -> RunError:
         """Find the first group whose answer does not fit its type."""
         group = next(i for i in range(len(self)) if not _fits(recipe, [part.slice(i, 1) for part in parts]))
-        row = self.groups.slice(group, 1).to_pylist()[0]
+        named = zip(self.grouping.keys, self.keys, strict=True)
         facts = {
             "aggregate": f"{recipe.answer.name} = {recipe.aggregate}",
-            "interval": f"[{row['start']}, {row['end']})",
-            "keys": ", ".join(f"{key.name}={row[f'key{i}']!r}" for i, key in enumerate(self.grouping.keys)) or "none",
+            "interval": f"[{self.starts[group]}, {self.ends[group]})",
+            "keys": ", ".join(f"{key.name}={column[group].as_py()!r}" for key, column in named) or "none",
             "answer": parts[0][group],
             "type": recipe.answer.type,
         }
@@ -143,26 +178,12 @@ class Partial:
 
     def check(self) -> None:
         """Assert the invariants."""
-        intervals = list(zip(self.starts.tolist(), self.groups.column("end").to_pylist(), strict=True))
+        intervals = list(zip(self.starts.tolist(), self.ends.tolist(), strict=True))
         assert intervals == sorted(intervals), intervals
         for table in self.members:
-            group = table.column("group").to_numpy() - self.origin
+            group = _group(table) - self.origin
             assert (np.diff(group) >= 0).all(), group
             assert ((group >= 0) & (group < len(self))).all(), (group, len(self))
-
-
-def _folded(grouping: Grouping, rows: pa.Table, members: Sequence[pa.Table]) -> Partial:
-    """Bring equal groups together: their states into one, their members under one number."""
-    keys = {f"key{i}": _array(rows, f"key{i}") for i in range(len(grouping.keys))}
-    start, end = rows.column("start").to_numpy(), rows.column("end").to_numpy()
-    numbers, firsts = _numbered(start, end, list(keys.values()))
-    columns = {"start": pa.array(start[firsts]), "end": pa.array(end[firsts])}
-    columns |= {name: key.take(pa.array(firsts)) for name, key in keys.items()}
-    for i, fold in enumerate(grouping.column_folds):
-        columns[f"state{i}"] = fold.merged(_array(rows, f"state{i}"), numbers, len(firsts))
-    moved = (part.set_column(0, "group", pa.array(numbers[part.column("group").to_numpy()])) for part in members)
-    together = (fold.merged(part) for fold, part in zip(grouping.member_folds, moved, strict=True))
-    return Partial(grouping, pa.table(columns), tuple(together))
 
 
 def _numbered(start: Times, end: Times, keys: Sequence[pa.Array]) -> Numbered:
@@ -172,7 +193,7 @@ def _numbered(start: Times, end: Times, keys: Sequence[pa.Array]) -> Numbered:
     interval = _ranked(intervals, np.lexsort((end[intervals.firsts], start[intervals.firsts])))
     if not keys:
         return interval
-    groups = number_pairs(interval.numbers, number_groups(keys, len(start)).numbers)
+    groups = number_groups(interval.numbers, keys)
     of_group = interval.numbers[groups.firsts]
     if len(interval.firsts) <= _DEALT:
         of_group = of_group.astype(np.uint16)  # NumPy sorts these by their digits
@@ -189,12 +210,11 @@ def _ranked(found: Numbered, order: Times) -> Numbered:
 def _renumbered(partial: Partial, i: int, first: int) -> pa.Table:
     """The i-th member table, with the partial's first group numbered `first`."""
     table = partial.members[i]
-    return table.set_column(0, "group", pa.array(table.column("group").to_numpy() - partial.origin + first))
+    return table.set_column(0, "group", pa.array(_group(table) - partial.origin + first))
 
 
-def _array(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def _group(members: pa.Table) -> Times:
+    return members.column("group").to_numpy()
 
 
 def _fits(recipe: Recipe, parts: Sequence[pa.Array]) -> bool:

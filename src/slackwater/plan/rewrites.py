@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.plan.sort_as_needed import sort_as_needed
 from slackwater.plan.unread_bands import without_unread_bands
+from slackwater.plan.unread_columns import without_unread_columns
 
 if TYPE_CHECKING:
     from slackwater.plan.node import Node
@@ -13,4 +14,4 @@ if TYPE_CHECKING:
 
 def as_run(*roots: Node) -> list[Node]:
     """Return plans that say the same temporal tables, and cost less. Plans that are run together are given together."""
-    return sort_as_needed(*without_unread_bands(*roots))
+    return without_unread_columns(*sort_as_needed(*without_unread_bands(*roots)))

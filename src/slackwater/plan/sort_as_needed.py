@@ -2,18 +2,17 @@
 
 A step that treats each row by itself gives the same rows before a sort as after it. What decides on late rows, the
 punctuate step, stays where it was written, so that the same rows are late. Behind a window the rows of a window tie: a
-sort stays before it where a later step looks at their order. Before an aggregate only the columns that it looks at are
-sorted.
+sort stays before it where a later step looks at their order.
 Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue. ICDE 2018, section IV.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
-from slackwater.plan.aggregating_steps import AggregateStep, MapWindows
+from slackwater.plan.aggregating_steps import MapWindows
 from slackwater.plan.combining_steps import Union
 from slackwater.plan.node import walk
 from slackwater.plan.ordering_steps import Sort
@@ -24,15 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from slackwater.plan.node import Node
-
-
-@dataclass(frozen=True, eq=False)
-class SelectRead(Select):
-    """A select that nobody wrote."""
-
-    def reason(self) -> str:
-        """Who put it here, and why."""
-        return "added by the plan: behind the sort only these columns are read"
 
 
 def sort_as_needed(*roots: Node) -> list[Node]:
@@ -46,25 +36,13 @@ def sort_as_needed(*roots: Node) -> list[Node]:
     in_order = {window for node in nodes if isinstance(node, MapWindows) for window in _windows_before(node)}
     made: dict[Node, Node] = {}
     for node in nodes:
-        sources = [
-            _carrying_less(made[source], node) if readers[source] == 1 else made[source] for source in node.inputs
-        ]
+        sources = [made[source] for source in node.inputs]
         below = sources[0] if sources else None
         if isinstance(below, Sort) and _needs_no_order(node) and node not in in_order and readers[node.input] == 1:
             made[node] = replace(below, input=node.reading(below.input), moved=(*below.moved, node.verb))
         else:
             made[node] = node if sources == list(node.inputs) else node.reading(*sources)
     return [made[root] for root in roots]
-
-
-def _carrying_less(below: Node, reader: Node) -> Node:
-    """Leave columns that the reader of a sort does not look at out of what is sorted."""
-    if not isinstance(below, Sort) or not isinstance(reader, AggregateStep):
-        return below
-    read = dict.fromkeys([*reader.keys, *(what.column for what in reader.aggregates.values() if what.column)])
-    if len(read) == len(below.schema.payload):
-        return below
-    return replace(below, input=SelectRead(below.input, {name: name for name in read}))
 
 
 def _windows_before(node: Node) -> Iterator[Node]:

@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from slackwater.runners.in_process.ports import Arc, Output, Sink, Step
     from slackwater.runners.runner import Counters
 
-BATCH_ROWS = 65_536
-"""Rows taken from a source at once: large enough to amortise a step's fixed cost, small enough to stay in cache."""
+BATCH_ROWS = 262_144
+"""Rows taken from a source at once: enough for what each costs to outweigh what a call of a step costs at all.
+
+A live source gives what it has, if that is less. For very wide rows fewer may be better: `batch_rows`.
+"""
 
 BUFFER_LIMIT = 10_000_000
 """Rows an operator may hold back before the sources it does not wait for are left unread (back-pressure)."""
