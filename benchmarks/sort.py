@@ -44,7 +44,7 @@ GENERATORS: dict[str, Callable[[int], Column]] = {
 CHOSEN = ("s30_64", "cloud_like", "android_like")
 """The streams of figure 8, and of all that is too slow to be measured on every stream."""
 
-QUICKLY = ("s1_64", "s10_16", "s30_64", "s100_1024", *CHOSEN[1:])
+QUICKLY = ("s1_64", "s30_64", "s100_1024", *CHOSEN[1:])
 """The streams of a short run."""
 
 PREFIX = 100_000
@@ -61,7 +61,7 @@ def run(report: Report, *, quick: bool) -> None:
     if quick:
         _offline(report, QUICKLY, 8_000_000, repeats=3, slow_on=())
     else:
-        _offline(report, tuple(GENERATORS), 20_000_000, repeats=5, slow_on=CHOSEN)
+        _offline(report, tuple(GENERATORS), 20_000_000, repeats=7, slow_on=CHOSEN)
     _offline_real(report, real_and_flights, 3 if quick else 15)
     _ablations(report, 500_000 if quick else 12_000_000, 3)
     streams = {name: GENERATORS[name](3_000_000 if quick else 12_000_000) for name in CHOSEN}
