@@ -136,7 +136,8 @@ def _pack_runs(times: Column, heads: Column, cuts: Column, least: int, row_bits:
     """Pack times and positions of all runs, from their heads to their cuts, into keys."""
     at, zero = 0, least - (KEY_ZERO >> row_bits)
     for run in range(len(heads)):
-        head, due = heads[run], cuts[run] - heads[run]
-        for i in range(due):
-            keys[at + i] = ((times[head + i] - zero) << row_bits) | (head + i)
-        at += due
+        head, cut = heads[run], cuts[run]
+        due, packed = times[head:cut], keys[at : at + cut - head]
+        for i in range(len(due)):
+            packed[i] = ((due[i] - zero) << row_bits) | (head + i)
+        at += cut - head

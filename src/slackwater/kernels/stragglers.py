@@ -28,6 +28,9 @@ _SLICE: Final = 262_144
 _SAMPLED: Final = 256
 """One in so many is looked at to find slices of about equal size."""
 
+_GLANCE: Final = 512
+"""Events that are looked at together for one that is older than the one before it."""
+
 _FOREVER: Final = 2**63 - 1
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
@@ -152,12 +155,20 @@ def ends_of_long_runs(times: Column, long: int) -> Column:
     most = len(times) // long
     ends = np.empty(most, dtype=np.int64)
     runs = 0
-    for i in range(1, len(times)):
-        if times[i] < times[i - 1]:
-            if runs >= most - 1:
-                return ends[:0]
-            ends[runs] = i
-            runs += 1
+    for first in range(1, len(times), _GLANCE):
+        # Most glances see no fall. Slices, for through them the compiler sees that it may compare several at once.
+        now, before = times[first : first + _GLANCE], times[first - 1 : first - 1 + _GLANCE]
+        falls = 0
+        for i in range(len(now)):
+            falls += now[i] < before[i]
+        if falls == 0:
+            continue
+        if runs + falls >= most:
+            return ends[:0]
+        for i in range(len(now)):
+            if now[i] < before[i]:
+                ends[runs] = first + i
+                runs += 1
     if most:
         ends[runs] = len(times)
         runs += 1
@@ -206,12 +217,14 @@ def _pack_stretches(
     at, zero = 0, least - (KEY_ZERO >> row_bits)
     numbered_on = len(rows) < len(times)
     for stretch in range(len(heads)):
-        head, due = heads[stretch], cuts[stretch] - heads[stretch]
+        head, cut = heads[stretch], cuts[stretch]
+        due, packed = times[head:cut], keys[at : at + cut - head]
         if numbered_on:
             row = rows[0] + head - first_row
-            for i in range(due):
-                keys[at + i] = ((times[head + i] - zero) << row_bits) | (row + i)
+            for i in range(len(due)):
+                packed[i] = ((due[i] - zero) << row_bits) | (row + i)
         else:
-            for i in range(due):
-                keys[at + i] = ((times[head + i] - zero) << row_bits) | (rows[head + i] - first_row)
-        at += due
+            numbers = rows[head:cut]
+            for i in range(len(due)):
+                packed[i] = ((due[i] - zero) << row_bits) | (numbers[i] - first_row)
+        at += cut - head
