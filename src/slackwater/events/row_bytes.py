@@ -42,6 +42,14 @@ class RowBytes(NamedTuple):
         """How many bytes each row has."""
         return self.offsets[1:] - self.offsets[:-1]
 
+    @classmethod
+    def of(cls, data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> RowBytes:
+        """Gather rows that lie anywhere, and lay them end to end."""
+        offsets = _ends_of(lengths)
+        taken = np.empty(int(offsets[-1]), dtype=np.uint8)
+        copy_ranges(data, np.ascontiguousarray(begins), np.ascontiguousarray(lengths), offsets[:-1], taken)
+        return cls(offsets, taken)
+
 
 class RowCodec:
     """Turns the rows of one schema into bytes, and back.
@@ -78,13 +86,13 @@ class RowCodec:
         """Return the rows that the bytes are of."""
         count, width = len(rows.offsets) - 1, self._fixed.itemsize
         begins = rows.offsets[:-1]
-        fixed = _taken(rows.data, begins, np.full(count, width)).data.view(self._fixed) if width else None
+        fixed = RowBytes.of(rows.data, begins, np.full(count, width)).data.view(self._fixed) if width else None
         at, columns = begins + width, []
         for i, part in enumerate(self._parts):
             places = {} if fixed is None else {name: fixed[f"{name}{i}"] for name, _ in part.places}
             varying = None
             if "length" in places:
-                varying = _taken(rows.data, at, places["length"])
+                varying = RowBytes.of(rows.data, at, places["length"])
                 at = at + places["length"]
             columns.append(part.decode(_Cells(places, varying), count))
         if not columns:
@@ -113,14 +121,6 @@ def _laid_together(fixed: NDArray[np.uint8], width: int, varying: list[RowBytes]
         copy_ranges(cells.data, cells.offsets[:-1], cells.lengths, at, data)
         at += cells.lengths
     return RowBytes(offsets, data)
-
-
-def _taken(data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> RowBytes:
-    """Gather ranges, and lay them end to end."""
-    offsets = _ends_of(lengths)
-    taken = np.empty(int(offsets[-1]), dtype=np.uint8)
-    copy_ranges(data, np.ascontiguousarray(begins), np.ascontiguousarray(lengths), offsets[:-1], taken)
-    return RowBytes(offsets, taken)
 
 
 def _ends_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -206,7 +206,7 @@ class _Bytes(_Part):
         ends = ends if len(ends) else np.zeros(1, dtype=np.int64)
         held = np.frombuffer(data or b"", dtype=np.uint8)
         lengths = np.where(there, ends[1:] - ends[:-1], 0)  # what lies behind a null is not part of the row
-        return _Cells({"length": lengths, "there": there}, _taken(held, ends[:-1], lengths))
+        return _Cells({"length": lengths, "there": there}, RowBytes.of(held, ends[:-1], lengths))
 
     def decode(self, cells: _Cells, rows: int) -> pa.Array:
         assert cells.bytes is not None

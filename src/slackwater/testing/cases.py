@@ -36,6 +36,7 @@ from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
+from slackwater.testing.merging_cases import merging_cases
 from slackwater.testing.oracles.aggregate import aggregate_oracle
 from slackwater.testing.oracles.matching import followed_by_oracle, join_oracle
 from slackwater.testing.oracles.punctuate import punctuate_oracle
@@ -312,5 +313,6 @@ CASES: tuple[TortureCase, ...] = (
         _two(max_rows=15),
         lambda s: followed_by_oracle(_shown(s, 0), _shown(s, 1), [(1, 1)], 4),
     ),
+    *merging_cases(PAYLOAD),
 )  # fmt: skip
 """All cases, several for operators with several ways to work."""

@@ -20,6 +20,7 @@ import slackwater.operators
 from slackwater.events.elements import Insert, Punctuate, elements_of
 from slackwater.operators.operator import Operator
 from slackwater.progress.instants import BEGINNING, Instant
+from slackwater.temporal.table import earliest_concerned
 from slackwater.testing.tables import assert_same_table
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def assert_lawful(said: Iterable[EventBatch], *, ordered: bool) -> None:
                 assert element.complete_before >= complete_before, f"{element} goes back behind {complete_before}"
                 complete_before = element.complete_before
             else:
-                assert element.start >= complete_before, f"{element} contradicts punctuate({complete_before})"
+                assert earliest_concerned(element) >= complete_before, f"{element} contradicts {complete_before}"
                 assert not ordered or element.start >= high_water, f"{element} came after time {high_water}"
                 high_water = max(high_water, element.start)
 

@@ -1,0 +1,10 @@
+"""One stream out of many replicas of it (LMerge): an operator for each case, named by what its replicas may do.
+
+    strictly_ordered    R0   inserts in strictly increasing order of time
+    ordered_alike       R1   ties, in the same order in every replica
+    ordered_with_key    R2   ties in any order; start and payload are a key
+    revised_with_key    R3   disorder and revisions; start and payload are a key
+
+Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, and the technical report of the
+same title.
+"""

@@ -1,0 +1,69 @@
+"""Merges ordered replicas that tell the rows of one time in any order: case R2 of LMerge.
+
+Start and payload are a key, so of the greatest time told it is enough to remember the payloads.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.errors import BadElement, message
+from slackwater.events.row_bytes import RowCodec
+from slackwater.operators.merging.ordered_replicas import OrderedReplicas
+from slackwater.operators.merging.replica_merge import element_at
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slackwater.events.batch import EventBatch, Mask
+    from slackwater.operators.merging.ordered_replicas import OrderedState
+    from slackwater.progress.frontier import Port
+
+
+class MergeOrderedWithKey(OrderedReplicas):
+    """Remembers the payloads at the greatest time, and which replica has told which."""
+
+    __slots__ = ("_codec", "_told")
+
+    def __init__(
+        self, replicas: int, no_rows: pa.RecordBatch, where: str = "merge_replicas", resume: OrderedState | None = None
+    ) -> None:
+        self._codec = RowCodec(no_rows.schema, where)
+        self._told: dict[Port, set[bytes]] = {}
+        super().__init__(replicas, no_rows, where, resume)
+
+    def _restore(self, ties: object) -> None:
+        self._told = {port: set(payloads) for port, payloads in ties} if isinstance(ties, tuple) else {}
+
+    def _ties(self) -> tuple[tuple[Port, frozenset[bytes]], ...]:
+        return tuple((port, frozenset(payloads)) for port, payloads in sorted(self._told.items()))
+
+    def _new_ties(self, port: Port, tied: EventBatch) -> Mask:
+        before = set[bytes]().union(*self._told.values())
+        return np.array([payload not in before for payload in self._noted(port, tied)], dtype=bool)
+
+    def _start_over(self, port: Port, tied: EventBatch) -> None:
+        self._told = {}
+        self._noted(port, tied)
+
+    def _noted(self, port: Port, tied: EventBatch) -> list[bytes]:
+        """The payloads of rows, noted as told by a replica; refuse one that it has told already."""
+        rows = self._codec.encode(tied.payload)
+        held, ends = rows.data.tobytes(), rows.offsets.tolist()
+        payloads = [held[a:b] for a, b in pairwise(ends)]
+        told = self._told.setdefault(port, set())
+        for at, payload in enumerate(payloads):
+            if payload in told:
+                facts = {"replica": port, "element": element_at(tied, at)}
+                hint = "declare the replicas without a key"
+                doubled = f"{self._where} was promised that start and payload are a key, and got an event twice"
+                raise BadElement(message(doubled, facts, hint))
+            told.add(payload)
+        return payloads
+
+    def _begin_anew(self, port: Port) -> None:
+        super()._begin_anew(port)
+        self._told.pop(port, None)

@@ -1,0 +1,143 @@
+"""What all merges of replicas share: who takes part, whose promises count, and that every promise is held to.
+
+A replica may be attached late, with the time from which on it tells everything. Until the output is complete up to
+there it has not joined: its events count, its punctuations do not, for it knows nothing of what was before. A replica
+that is detached is not listened to any more; attached again, it begins anew.
+
+An input that ends has told everything: that is its last punctuation. When all have ended, nothing is held any more.
+Paper: ICDE 2012, section V-B.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from slackwater.errors import BrokenPunctuation, PlanError, message
+from slackwater.events.batch import EventBatch, punctuation_like
+from slackwater.events.elements import elements_of
+from slackwater.events.kinds import Kind
+from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
+from slackwater.operators.emission import NOTHING, Emission
+from slackwater.operators.operator import Operator
+from slackwater.progress.instants import BEGINNING, FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from slackwater.events.batch import Times
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+
+StateT = TypeVar("StateT")
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One input: the time from which on it tells everything, its last punctuation, and whether it takes part."""
+
+    tells_from: Instant = BEGINNING
+    said: Instant = BEGINNING
+    attached: bool = True
+
+    def has_joined(self, complete_before: Instant) -> bool:
+        """Whether its punctuations count, where the output is complete up to here."""
+        return self.attached and complete_before >= self.tells_from
+
+
+class ReplicaMerge(Operator[StateT]):
+    """A merge of replicas; subclasses say what becomes of their elements."""
+
+    __slots__ = ("_no_rows", "_replicas", "_where")
+
+    def __init__(self, replicas: Sequence[Replica], no_rows: pa.RecordBatch, where: str) -> None:
+        self._replicas = list(replicas)
+        self._no_rows = no_rows
+        self._where = where
+
+    @property
+    @abstractmethod
+    def complete_before(self) -> Instant:
+        """The last punctuation of the output."""
+
+    @abstractmethod
+    def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
+        """Take elements of a replica; of punctuations only those that count are among them."""
+
+    @abstractmethod
+    def _begin_anew(self, port: Port) -> None:
+        """Forget what a replica has told, or make room for one more."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """Forget everything: all replicas have ended."""
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:
+        """Merge what a replica tells; a replica that is detached is not listened to."""
+        replica = self._replicas[port]
+        if not replica.attached or not len(batch):
+            return NOTHING
+        self._replicas[port] = replace(replica, said=self._held_to_its_word(replica, batch))
+        counts = replica.has_joined(self.complete_before)
+        told = self._merge(port, batch if counts else batch.data())
+        return Emission.of(*told, *self._joined())
+
+    def on_end(self, port: Port) -> Emission:
+        """Take the end of a replica for its last punctuation."""
+        replica = self._replicas[port]
+        self._replicas[port] = replace(replica, said=FOREVER if replica.attached else replica.said)
+        told = self._joined()
+        if all(replica.said == FOREVER or not replica.attached for replica in self._replicas):
+            self._finish()
+        return Emission.of(*told)
+
+    def attach(self, port: Port, tells_from: Instant) -> None:
+        """Listen to a replica, a new one or one that was detached, that tells everything from a time on."""
+        if port > len(self._replicas) or (port < len(self._replicas) and self._replicas[port].attached):
+            facts = {"replica": port, "replicas": len(self._replicas)}
+            raise PlanError(message(f"{self._where} cannot attach a replica in this place", facts))
+        self._replicas[port : port + 1] = [Replica(tells_from)]
+        self._begin_anew(port)
+
+    def detach(self, port: Port) -> None:
+        """Listen to a replica no longer."""
+        self._replicas[port] = replace(self._replicas[port], attached=False)
+
+    def waits_to_join(self) -> list[Port]:
+        """The replicas whose punctuations do not count yet: when no other is left, the output stands still."""
+        complete = self.complete_before
+        return [p for p, replica in enumerate(self._replicas) if replica.attached and not replica.has_joined(complete)]
+
+    def _joined(self) -> list[EventBatch]:
+        """Let the punctuations count of those that have joined since they were said."""
+        told: list[EventBatch] = []
+        for port, replica in enumerate(self._replicas):
+            if replica.has_joined(self.complete_before) and replica.said > self.complete_before:
+                told += self._merge(port, punctuation_like(self._no_rows, replica.said))
+        return told
+
+    def _held_to_its_word(self, replica: Replica, batch: EventBatch) -> Instant:
+        """The last punctuation of a replica after a batch; refuse an element that contradicts one."""
+        concerned = earliest_concerned(batch)
+        said, broken = follow_punctuations(concerned, batch.kinds(), int(Kind.PUNCTUATE), replica.said)
+        if broken != NOBODY:
+            before = [replica.said, *batch.slice(0, broken).punctuations().tolist()]
+            raise BrokenPunctuation.by(self._where, element_at(batch, broken), max(before))
+        return int(said)
+
+
+def earliest_concerned(batch: EventBatch) -> Times:
+    """The earliest time that each element concerns: an adjust the lesser of the two ends, all others their start."""
+    if batch.prior_end is None:
+        return batch.start
+    return np.where(batch.kinds() == Kind.ADJUST, np.minimum(batch.prior_end, batch.ends()), batch.start)
+
+
+def element_at(batch: EventBatch, at: int) -> object:
+    """One element of a batch, spelled out for a message."""
+    return next(elements_of(batch.slice(at, at + 1)))

@@ -1,0 +1,71 @@
+"""The torture cases of the merges: replicas that tell one table in different ways, and the table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from slackwater.events.elements import Insert, batch_of
+from slackwater.operators.merging.ordered_alike import MergeOrderedAlike
+from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
+from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
+from slackwater.operators.merging.strictly_ordered import MergeStrictlyOrdered
+from slackwater.progress.instants import FOREVER
+from slackwater.temporal.table import TemporalEvent, TemporalTable, temporal_table_of
+from slackwater.testing.presentations import Presentation, present
+from slackwater.testing.torture import TortureCase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from slackwater.testing.torture import Streams
+
+_REPLICAS = 3
+_LAST = 20
+
+
+@st.composite
+def keyed_tables(draw: st.DrawFn, *, ties: bool = True, most: int = 14) -> TemporalTable:
+    """Complete tables of which start and payload, a word and a number, are a key; without ties the start alone is."""
+    starts = draw(st.lists(st.integers(0, _LAST), max_size=most, unique=not ties))
+    events = {(draw(st.sampled_from("ab")), start): start + draw(st.integers(1, 9)) for start in starts}
+    return TemporalTable((TemporalEvent((k, 1), start, end) for (k, start), end in events.items()), FOREVER)
+
+
+@st.composite
+def replicas_of_one_table(
+    draw: st.DrawFn, payload: pa.Schema, presentation: Presentation, *, ties: bool, alike: bool
+) -> Streams:
+    """Streams that tell the same table; `alike` means in the same order."""
+    table = draw(keyed_tables(ties=ties))
+    seed = draw(st.integers(0, 10**6))
+    tellings = (present(table, seed + (0 if alike else port), presentation) for port in range(_REPLICAS))
+    return tuple(batch_of(elements, payload) for elements in tellings)
+
+
+def merging_cases(payload: pa.Schema) -> Iterator[TortureCase]:
+    """One case for each merge."""
+    ordered = Presentation(punctuations=0.3)
+    shuffled = Presentation(shuffle_ties=True, punctuations=0.3)
+    revised = Presentation(disorder=5, early_values=0.5, removed_extras=0.3, punctuations=0.3)
+    for operator, presentation, ties, alike in (
+        (MergeStrictlyOrdered, ordered, False, False),
+        (MergeOrderedAlike, ordered, True, True),
+        (MergeOrderedWithKey, shuffled, True, False),
+        (MergeRevisedWithKey, revised, True, False),
+    ):
+        yield _case(operator, replicas_of_one_table(payload, presentation, ties=ties, alike=alike), payload)
+
+
+def _case(operator: Any, streams: st.SearchStrategy[Streams], payload: pa.Schema) -> TortureCase:
+    return TortureCase(
+        operator.__name__,
+        operator,
+        lambda state: operator(_REPLICAS, batch_of([], payload).payload, resume=state),
+        streams,
+        lambda told: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([told[0]])],
+        ordered=operator is not MergeRevisedWithKey,
+    )
