@@ -1,19 +1,20 @@
 """Rows of any Arrow columns as plain bytes, and back: equal rows are equal bytes, and different rows are different.
 
-    row = fixed part | bytes of the first column of varying length | bytes of the second | ...
+    row = fixed part | bytes of the first column of varying length | bytes of the second | ... | zeros up to a word
 
 The fixed part has a place for each column: its value where values have one width, else how long its bytes are, and for
 lists how many items there are; after each a byte that says whether the value is there. A struct is a row of its own, a
 list is its items' rows laid end to end. Zeros are one value and so are NaNs, as in group_keys.
 
-This is what payloads are compared by, and held as, where rows must be found again: exactly, whatever their types.
+This is what payloads are compared by, and held as, where rows must be found again: exactly, whatever their types. Rows
+are whole words of eight bytes, so that they can be compared word by word.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence  # noqa: TC003 - a NamedTuple looks its types up
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+WORD: Final = 8
+"""Bytes of a word."""
+
+
 class RowBytes(NamedTuple):
     """The bytes of some rows, laid end to end."""
 
@@ -41,6 +46,11 @@ class RowBytes(NamedTuple):
     def lengths(self) -> NDArray[np.int64]:
         """How many bytes each row has."""
         return self.offsets[1:] - self.offsets[:-1]
+
+    @property
+    def words(self) -> NDArray[np.int64]:
+        """The same bytes as words."""
+        return self.data.view(np.int64)
 
     @classmethod
     def of(cls, data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> RowBytes:
@@ -65,7 +75,9 @@ class RowCodec:
     def __init__(self, schema: pa.Schema, step: str = "merge_replicas") -> None:
         self._schema = schema
         self._parts = [_part_of(field.type, field.name, step) for field in schema]
-        self._fixed = np.dtype([(f"{n}{i}", kind) for i, part in enumerate(self._parts) for n, kind in part.places])
+        places = [(f"{name}{i}", kind) for i, part in enumerate(self._parts) for name, kind in part.places]
+        varies = any(name.startswith("length") for name, _ in places)
+        self._fixed = np.dtype(places) if varies else _in_whole_words(np.dtype(places))
 
     def encode(self, rows: pa.RecordBatch) -> RowBytes:
         """Return the bytes of each row. Cost: one copy."""
@@ -108,12 +120,18 @@ class RowCodec:
         return RowBytes(offsets, data)
 
 
+def _in_whole_words(fixed: np.dtype[Any]) -> np.dtype[Any]:
+    missing = -fixed.itemsize % WORD
+    return np.dtype([*fixed.descr, ("", f"V{missing}")]) if missing else fixed
+
+
 def _laid_together(fixed: NDArray[np.uint8], width: int, varying: list[RowBytes]) -> RowBytes:
     """Put the parts of each row one after the other."""
     rows = len(varying[0].offsets) - 1
     offsets = np.zeros(rows + 1, dtype=np.int64)
-    np.cumsum(width + sum(cells.lengths for cells in varying), out=offsets[1:])
-    data = np.empty(int(offsets[-1]), dtype=np.uint8)
+    lengths = width + sum(cells.lengths for cells in varying)
+    np.cumsum((lengths + WORD - 1) // WORD * WORD, out=offsets[1:])
+    data = np.zeros(int(offsets[-1]), dtype=np.uint8)
     at = offsets[:-1].copy()
     copy_ranges(fixed, np.arange(rows) * width, np.full(rows, width), at, data)
     at += width

@@ -42,7 +42,10 @@ def copy_ranges(
 
 @kernel(f"void({_BYTES}, int64, {_TIMES}, int64[::1])")
 def walk_rows(data: NDArray[np.uint8], width: int, places: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
-    """Find where rows begin that lie end to end: each has `width` bytes, and as many more as it says at some places."""
+    """Find where rows begin that lie end to end: each has `width` bytes, and as many more as it says at some places.
+
+    Rows are filled up to whole words of eight bytes.
+    """
     at = 0
     for row in range(len(offsets)):
         offsets[row] = at
@@ -52,4 +55,4 @@ def walk_rows(data: NDArray[np.uint8], width: int, places: NDArray[np.int64], of
         for place in places:
             for byte in range(8):
                 length += int64(data[at + place + byte]) << (8 * byte)
-        at += length
+        at += (length + 7) // 8 * 8

@@ -2,7 +2,7 @@
 
 Each event that is not frozen yet has one node, shared by all replicas: its start, its payload's bytes, the end that
 each replica gives it, and the end that the output gives it (the paper's in2t). A hash table finds nodes by start and
-payload, which are compared exactly.
+payload, which are compared exactly, word by word.
 
 A punctuation must find the nodes that it freezes, not look at all that live. Nodes lie in blocks, as they came. For
 each block and replica a bound is kept: no node of the block needs attention before a punctuation of that replica
@@ -36,9 +36,9 @@ START: Final = 0
 OUT_END: Final = 1
 """Place in a node: the end that was told, or NOWHERE."""
 AT: Final = 2
-"""Place in a node: where the bytes of its payload begin."""
+"""Place in a node: where the words of its payload begin."""
 LENGTH: Final = 3
-"""Place in a node: how many bytes they are; GONE for a node that is done with."""
+"""Place in a node: how many words they are; GONE for a node that is done with."""
 HASH: Final = 4
 """Place in a node: the hash of start and payload."""
 ENDS: Final = 5
@@ -52,8 +52,8 @@ NODES: Final = 0
 """Place in counters: how many nodes there are, those that are done with included."""
 LIVE: Final = 1
 """Place in counters: how many are not done with."""
-BYTES: Final = 2
-"""Place in counters: how many bytes their payloads take."""
+WORDS: Final = 2
+"""Place in counters: how many words their payloads take."""
 COMPLETE: Final = 3
 """Place in counters: the last punctuation of the output."""
 IGNORED: Final = 4
@@ -75,150 +75,139 @@ LINE: Final = 7
 HELD: Final = -1
 """The payload of a line is among those that are held, at OUT_AT."""
 
-_INSERT, _ADJUST, _PUNCTUATE = 0, 1, 2  # as in events.kinds
-_FREE: Final = -1
+INSERT, ADJUST, PUNCTUATE = 0, 1, 2  # as in events.kinds
+FREE: Final = -1
+"""A place in the table that no node has."""
 _SPREAD: Final = 0x9E3779B97F4A7C15
 _SPREAD_AGAIN: Final = 0xD6E8FEB86659FD93
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
-_BYTES_READ = "Array(uint8, 1, 'C', readonly=True)"
-_STATE = "int64[:, ::1], int64[:, ::1], int32[::1], uint8[::1], int64[::1]"
+_NODES = "int64[:, ::1]"
+_STATE = f"{_NODES}, int64[:, ::1], int32[::1], int64[::1], int64[::1]"
 
 
-@kernel(f"int64(int64, {_BYTES_READ}, int64, int64)")
-def _hash(start: int, data: NDArray[np.uint8], begin: int, length: int) -> np.int64:
-    """Mix a start and a payload: eight bytes at a time."""
+@kernel(f"int64(int64, {_READ}, int64, int64)")
+def hash_event(start: int, words: Column, begin: int, length: int) -> np.int64:
+    """Mix a start and a payload."""
     mixed = uint64(start) * uint64(_SPREAD)
-    at, stop = begin, begin + length
-    while at + 8 <= stop:
-        word = uint64(0)
-        for byte in range(8):
-            word |= uint64(data[at + byte]) << uint64(8 * byte)
-        mixed = (mixed ^ word) * uint64(_SPREAD_AGAIN)
+    for i in range(begin, begin + length):
+        mixed = (mixed ^ uint64(words[i])) * uint64(_SPREAD_AGAIN)
         mixed ^= mixed >> uint64(32)
-        at += 8
-    word = uint64(stop - at)
-    while at < stop:
-        word = (word << uint64(8)) | uint64(data[at])
-        at += 1
-    mixed = (mixed ^ word) * uint64(_SPREAD_AGAIN)
-    return int64((mixed ^ (mixed >> uint64(32))) >> uint64(1))
+    return int64((mixed * uint64(_SPREAD)) >> uint64(1))
 
 
-@kernel(f"boolean({_BYTES_READ}, int64, {_BYTES_READ}, int64, int64)")
-def _same(a: NDArray[np.uint8], at_a: int, b: NDArray[np.uint8], at_b: int, length: int) -> bool:
-    one, other = a[at_a : at_a + length], b[at_b : at_b + length]
-    different = 0
-    for i in range(length):
-        different |= one[i] ^ other[i]
-    return different == 0
+@kernel(f"boolean(int64[::1], int64, {_READ}, int64, int64)")
+def _same(held: Column, at: int, words: Column, begin: int, length: int) -> bool:
+    for i in range(length):  # noqa: SIM110 - the compiler knows loops, not generators
+        if held[at + i] != words[begin + i]:
+            return False
+    return True
 
 
-@kernel(f"int64(int64[:, ::1], int32[::1], uint8[::1], int64, int64, {_BYTES_READ}, int64, int64)")
-def _find(
+@kernel(f"int64({_NODES}, int32[::1], int64[::1], int64, int64, {_READ}, int64, int64)")
+def find_node(
     nodes: Column,
     table: NDArray[np.int32],
-    held: NDArray[np.uint8],
-    hashed: int,
+    held: Column,
+    hashed: np.int64,
     start: int,
-    data: NDArray[np.uint8],
+    words: Column,
     begin: int,
     length: int,
 ) -> np.int64:
     """The node of an event; if there is none, the free place in the table where it would be: -1 less that place."""
     mask = uint64(len(table) - 1)
     at = uint64(hashed) & mask
-    while table[at] != _FREE:
-        node = nodes[table[at]]
-        alike = node[HASH] == hashed and node[START] == start and node[LENGTH] == length
-        if alike and _same(held, node[AT], data, begin, length):
-            return int64(table[at])
+    while table[at] != FREE:
+        node = table[at]
+        alike = nodes[node, HASH] == hashed and nodes[node, START] == start and nodes[node, LENGTH] == length
+        if alike and _same(held, nodes[node, AT], words, begin, length):
+            return int64(node)
         at = (at + uint64(1)) & mask
     return -1 - int64(at)
 
 
-@kernel(f"int64({_STATE}, int64, int64, int64, {_BYTES_READ}, int64, int64)")
-def _add(
+@kernel(f"int64({_STATE}, int64, int64, int64, {_READ}, int64, int64)")
+def add_node(
     nodes: Column,
     bounds: Column,
     table: NDArray[np.int32],
-    held: NDArray[np.uint8],
+    held: Column,
     counters: Column,
-    place: int,
-    hashed: int,
+    place: np.int64,
+    hashed: np.int64,
     start: int,
-    data: NDArray[np.uint8],
+    words: Column,
     begin: int,
     length: int,
-) -> int:
+) -> np.int64:
     """Make a node for an event that nobody has told before; return its number."""
-    number, at = counters[NODES], counters[BYTES]
-    table[place] = number
-    node = nodes[number]
-    node[START], node[OUT_END], node[HASH], node[AT], node[LENGTH] = start, NOWHERE, hashed, at, length
-    copied, payload = held[at : at + length], data[begin : begin + length]
-    for k in range(length):
-        copied[k] = payload[k]
+    node, at = counters[NODES], counters[WORDS]
+    table[place] = node
+    nodes[node, START], nodes[node, OUT_END], nodes[node, HASH] = start, NOWHERE, hashed
+    nodes[node, AT], nodes[node, LENGTH] = at, length
+    for i in range(length):
+        held[at + i] = words[begin + i]
     for replica in range(nodes.shape[1] - ENDS):
-        node[ENDS + replica] = NOWHERE
+        nodes[node, ENDS + replica] = NOWHERE
         # Whoever has not told the event by then says that there is none.
-        bounds[number // BLOCK, replica] = min(bounds[number // BLOCK, replica], start)
+        bounds[node // BLOCK, replica] = min(bounds[node // BLOCK, replica], start)
     counters[NODES] += 1
     counters[LIVE] += 1
-    counters[BYTES] += length
-    return number
+    counters[WORDS] += length
+    return int64(node)
 
 
 @kernel("void(int64[:, ::1], int64, int64, int64, int64, int64, int64, int64, int64)")
-def _tell(
+def tell(
     lines: Column, count: int, kind: int, start: int, prior: int, end: int, row: int, at: int, length: int
 ) -> None:
-    line = lines[count]
-    line[KIND], line[OUT_START], line[OUT_PRIOR], line[OUT_NEW] = kind, start, prior, end
-    line[OUT_FROM], line[OUT_AT], line[OUT_LENGTH] = row, at, length
+    lines[count, KIND], lines[count, OUT_START], lines[count, OUT_PRIOR] = kind, start, prior
+    lines[count, OUT_NEW], lines[count, OUT_FROM] = end, row
+    lines[count, OUT_AT], lines[count, OUT_LENGTH] = at, length
 
 
-@kernel("int64(int64[::1], int64)")
-def _due(node: Column, replica: int) -> int:
+@kernel(f"int64({_NODES}, int64, int64)")
+def _due(nodes: Column, node: int, replica: int) -> int:
     """The time that a replica's punctuation must pass for a node to need attention."""
-    given, told = node[ENDS + replica], node[OUT_END]
-    return min(node[START] if given == NOWHERE else given, node[START] if told == NOWHERE else told)
+    start, given, told = nodes[node, START], nodes[node, ENDS + replica], nodes[node, OUT_END]
+    return min(start if given == NOWHERE else given, start if told == NOWHERE else told)
 
 
-@kernel("int64(int64[::1])")
-def _told_by(node: Column) -> int:
+@kernel(f"int64({_NODES}, int64)")
+def _told_by(nodes: Column, node: int) -> int:
     """How many replicas have told an event."""
     told = 0
-    for place in range(ENDS, len(node)):
-        told += node[place] != NOWHERE
+    for place in range(ENDS, nodes.shape[1]):
+        told += nodes[node, place] != NOWHERE
     return told
 
 
-@kernel("int64(int64[::1], int64[::1], int64, int64, int64[:, ::1], int64)")
-def _settle(node: Column, counters: Column, replica: int, t: int, lines: Column, count: int) -> int:
+@kernel(f"int64({_NODES}, int64, int64[::1], int64, int64, int64[:, ::1], int64)")
+def _settle(nodes: Column, node: int, counters: Column, replica: int, t: int, lines: Column, count: int) -> int:
     """Make the output agree with a replica on an event that its punctuation freezes; return the count of lines."""
-    start, told, given = node[START], node[OUT_END], node[ENDS + replica]
+    start, told, given = nodes[node, START], nodes[node, OUT_END], nodes[node, ENDS + replica]
     end = start if given == NOWHERE else given
     if told == NOWHERE:
         if given != NOWHERE:
-            _tell(lines, count, _INSERT, start, end, end, HELD, node[AT], node[LENGTH])
+            tell(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
             count += 1
-            node[OUT_END] = end
+            nodes[node, OUT_END] = end
     elif end != told and end < counters[COMPLETE]:
         # The output has promised that the event lasts longer: this replica contradicts those before it.
         counters[CONTRADICTED] += 1
-        end = node[ENDS + replica] = told
+        end = nodes[node, ENDS + replica] = told
     elif end != told:
-        _tell(lines, count, _ADJUST, start, told, end, HELD, node[AT], node[LENGTH])
+        tell(lines, count, ADJUST, start, told, end, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
-        node[OUT_END] = end
+        nodes[node, OUT_END] = end
     if end < t:
-        node[LENGTH] = GONE
+        nodes[node, LENGTH] = GONE
         counters[LIVE] -= 1
     return count
 
 
-@kernel("UniTuple(int64, 2)(int64[:, ::1], int64[:, ::1], int64[::1], int64, int64, int64[:, ::1], int64)")
+@kernel(f"UniTuple(int64, 2)({_NODES}, int64[:, ::1], int64[::1], int64, int64, int64[:, ::1], int64)")
 def _freeze(
     nodes: Column, bounds: Column, counters: Column, replica: int, t: int, lines: Column, count: int
 ) -> tuple[int, int]:
@@ -230,29 +219,28 @@ def _freeze(
         if bounds[block, replica] >= t:
             continue
         least = 2**63 - 1
-        for number in range(block * BLOCK, min((block + 1) * BLOCK, counters[NODES])):
-            node = nodes[number]
-            if node[LENGTH] == GONE:
+        for node in range(block * BLOCK, min((block + 1) * BLOCK, counters[NODES])):
+            if nodes[node, LENGTH] == GONE:
                 continue
-            if _due(node, replica) < t and node[START] < t:
+            if _due(nodes, node, replica) < t and nodes[node, START] < t:
                 if count == len(lines):
                     return count, 0
-                count = _settle(node, counters, replica, t, lines, count)
-            if node[LENGTH] != GONE:
-                least = min(least, _due(node, replica))
+                count = _settle(nodes, node, counters, replica, t, lines, count)
+            if nodes[node, LENGTH] != GONE:
+                least = min(least, _due(nodes, node, replica))
         bounds[block, replica] = least
     return count, 1
 
 
 @kernel(
     f"UniTuple(int64, 2)({_STATE}, int64, int64, Array(int8, 1, 'C', readonly=True), "
-    f"{_READ}, {_READ}, {_READ}, {_READ}, {_BYTES_READ}, int64, int64[:, ::1])"
+    f"{', '.join([_READ] * 5)}, int64, int64[:, ::1])"
 )
 def merge_elements(
     nodes: Column,
     bounds: Column,
     table: NDArray[np.int32],
-    held: NDArray[np.uint8],
+    held: Column,
     counters: Column,
     replica: int,
     quorum: int,
@@ -261,81 +249,79 @@ def merge_elements(
     ends: Column,
     rows: Column,
     offsets: Column,
-    data: NDArray[np.uint8],
+    words: Column,
     first: int,
     lines: Column,
 ) -> tuple[int, int]:
     """Take a replica's elements from the first one given on; return where it stopped, and how many lines were told.
 
-    It stops early when the lines are full. There is room for as many nodes and bytes as the batch may bring.
+    `offsets` say where the words of each payload begin. It stops early when the lines are full. There is room for as
+    many nodes and words as the batch may bring.
     """
     count = 0
     for i in range(first, len(kinds)):
         if count == len(lines):
             return i, count
         start, end = starts[i], ends[i]
-        if kinds[i] == _PUNCTUATE:
+        if kinds[i] == PUNCTUATE:
             if start > counters[COMPLETE]:
                 count, all_fit = _freeze(nodes, bounds, counters, replica, start, lines, count)
                 if not all_fit or count == len(lines):
                     return i, count
                 counters[COMPLETE] = start
-                _tell(lines, count, _PUNCTUATE, start, start, start, HELD, 0, 0)
+                tell(lines, count, PUNCTUATE, start, start, start, HELD, 0, 0)
                 count += 1
             continue
         begin, length = offsets[rows[i]], offsets[rows[i] + 1] - offsets[rows[i]]
-        hashed = _hash(start, data, begin, length)
-        number = _find(nodes, table, held, hashed, start, data, begin, length)
-        if number < 0:
-            if kinds[i] == _ADJUST or start < counters[COMPLETE]:
+        hashed = hash_event(start, words, begin, length)
+        node = find_node(nodes, table, held, hashed, start, words, begin, length)
+        if node < 0:
+            if kinds[i] == ADJUST or start < counters[COMPLETE]:
                 counters[IGNORED] += 1
                 continue
-            number = _add(nodes, bounds, table, held, counters, -1 - number, hashed, start, data, begin, length)
-        node = nodes[number]
-        node[ENDS + replica] = NOWHERE if kinds[i] == _ADJUST and end == start else end
-        if node[OUT_END] == NOWHERE and start >= counters[COMPLETE] and _told_by(node) >= quorum:
-            node[OUT_END] = end
-            _tell(lines, count, _INSERT, start, end, end, rows[i], 0, 0)
+            node = add_node(nodes, bounds, table, held, counters, -1 - node, hashed, start, words, begin, length)
+        nodes[node, ENDS + replica] = NOWHERE if kinds[i] == ADJUST and end == start else end
+        if nodes[node, OUT_END] == NOWHERE and start >= counters[COMPLETE] and _told_by(nodes, node) >= quorum:
+            nodes[node, OUT_END] = end
+            tell(lines, count, INSERT, start, end, end, rows[i], 0, 0)
             count += 1
-        bounds[number // BLOCK, replica] = min(bounds[number // BLOCK, replica], _due(node, replica))
+        block = node // BLOCK
+        bounds[block, replica] = min(bounds[block, replica], _due(nodes, node, replica))
     return len(kinds), count
 
 
-@kernel(f"void(int64[:, ::1], int64[:, ::1], uint8[::1], int64[::1], {_STATE.rsplit(',', 1)[0]})")
+@kernel(f"void({_NODES}, int64[:, ::1], int64[::1], int64[::1], {_STATE.rsplit(',', 1)[0]})")
 def move_together(
     nodes: Column,
     bounds: Column,
-    held: NDArray[np.uint8],
+    held: Column,
     counters: Column,
     new_nodes: Column,
     new_bounds: Column,
     new_table: NDArray[np.int32],
-    new_held: NDArray[np.uint8],
+    new_held: Column,
 ) -> None:
     """Move the nodes that are not done with into new memory, which is large enough for them."""
     moved, at = 0, 0
-    new_table[:] = _FREE
+    new_table[:] = FREE
     new_bounds[:, :] = 2**63 - 1
     mask = uint64(len(new_table) - 1)
-    for number in range(counters[NODES]):
-        if nodes[number, LENGTH] == GONE:
+    for node in range(counters[NODES]):
+        begin, length = nodes[node, AT], nodes[node, LENGTH]
+        if length == GONE:
             continue
-        node = new_nodes[moved]
         for place in range(nodes.shape[1]):
-            node[place] = nodes[number, place]
-        begin = nodes[number, AT]
-        copied, payload = new_held[at : at + node[LENGTH]], held[begin : begin + node[LENGTH]]
-        for k in range(len(payload)):
-            copied[k] = payload[k]
-        node[AT] = at
-        at += node[LENGTH]
+            new_nodes[moved, place] = nodes[node, place]
+        for i in range(length):
+            new_held[at + i] = held[begin + i]
+        new_nodes[moved, AT] = at
+        at += length
+        block, was = moved // BLOCK, node // BLOCK
         for replica in range(bounds.shape[1]):
-            new_bounds[moved // BLOCK, replica] = min(
-                new_bounds[moved // BLOCK, replica], bounds[number // BLOCK, replica]
-            )
-        place = uint64(node[HASH]) & mask
-        while new_table[place] != _FREE:
+            new_bounds[block, replica] = min(new_bounds[block, replica], bounds[was, replica])
+        place = uint64(nodes[node, HASH]) & mask
+        while new_table[place] != FREE:
             place = (place + uint64(1)) & mask
         new_table[place] = moved
         moved += 1
-    counters[NODES], counters[BYTES] = moved, at
+    counters[NODES], counters[WORDS] = moved, at

@@ -19,7 +19,7 @@ import pyarrow as pa
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import gather
 from slackwater.events.kinds import Kind
-from slackwater.events.row_bytes import RowBytes, RowCodec
+from slackwater.events.row_bytes import WORD, RowBytes, RowCodec
 from slackwater.kernels import replicated_events as kernel
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Instant
 
     _Column = NDArray[np.int64]
-    _Arrays = tuple[_Column, _Column, NDArray[np.int32], NDArray[np.uint8], _Column]
+    _Arrays = tuple[_Column, _Column, NDArray[np.int32], _Column, _Column]
 
 _LEAST_NODES: Final = 1_024
 _LINES: Final = 4_096
@@ -45,7 +45,7 @@ class RevisedState:
     replicas: tuple[Replica, ...]
     nodes: NDArray[np.int64]
     bounds: NDArray[np.int64]
-    held: NDArray[np.uint8]
+    held: NDArray[np.int64]
     counters: NDArray[np.int64]
 
 
@@ -79,7 +79,7 @@ class MergeRevisedWithKey(ReplicaMerge[RevisedState]):
         self._nodes = np.empty((0, kernel.ENDS + len(self._replicas)), dtype=np.int64)
         self._bounds = np.empty((0, len(self._replicas)), dtype=np.int64)
         self._table = np.empty(2, dtype=np.int32)
-        self._held = np.empty(0, dtype=np.uint8)
+        self._held = np.empty(0, dtype=np.int64)
 
     @property
     def complete_before(self) -> Instant:
@@ -98,14 +98,15 @@ class MergeRevisedWithKey(ReplicaMerge[RevisedState]):
 
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         payloads = self._codec.encode(batch.payload)
-        self._make_room(batch.rows, len(payloads.data))
+        self._make_room(batch.rows, len(payloads.words))
         kinds = batch.kinds()
         rows = np.cumsum(kinds != Kind.PUNCTUATE) - 1
         lines = np.empty((len(batch) + _LINES, kernel.LINE), dtype=np.int64)
+        offsets, words = payloads.offsets // WORD, payloads.words
         told, at = [], 0
         while at < len(batch):
             at, count = kernel.merge_elements(
-                *self._state(), port, self._quorum, kinds, batch.start, batch.ends(), rows, *payloads, at, lines
+                *self._state(), port, self._quorum, kinds, batch.start, batch.ends(), rows, offsets, words, at, lines
             )
             if count:
                 told.append(self._told(batch, lines[:count]))
@@ -129,8 +130,8 @@ class MergeRevisedWithKey(ReplicaMerge[RevisedState]):
     def _with_held(
         self, payload: pa.RecordBatch, data: NDArray[np.int64], is_held: NDArray[np.bool_]
     ) -> pa.RecordBatch:
-        begins, lengths = data[is_held, kernel.OUT_AT], data[is_held, kernel.OUT_LENGTH]
-        held = self._codec.decode(RowBytes.of(self._held, begins, lengths))
+        begins, lengths = WORD * data[is_held, kernel.OUT_AT], WORD * data[is_held, kernel.OUT_LENGTH]
+        held = self._codec.decode(RowBytes.of(self._held.view(np.uint8), begins, lengths))
         place = np.empty(len(data), dtype=np.int64)
         place[~is_held] = np.arange(payload.num_rows)
         place[is_held] = payload.num_rows + np.arange(held.num_rows)
@@ -139,20 +140,20 @@ class MergeRevisedWithKey(ReplicaMerge[RevisedState]):
     # ---- memory ----------------------------------------------------------------------------------------------------
 
     def _make_room(self, nodes: int, held: int, *, anew: bool = False) -> None:
-        """See that so many more nodes and bytes fit; where they do not, leave out those that are done with."""
+        """See that so many more nodes and words fit; where they do not, leave out those that are done with."""
         used, live = int(self._counters[kernel.NODES]), int(self._counters[kernel.LIVE])
-        fits = used + nodes <= len(self._nodes) and int(self._counters[kernel.BYTES]) + held <= len(self._held)
+        fits = used + nodes <= len(self._nodes) and int(self._counters[kernel.WORDS]) + held <= len(self._held)
         if fits and not anew:
             return
         room = max(_LEAST_NODES, 2 * (live + nodes))
         width = kernel.ENDS + len(self._replicas)
         alive = self._nodes[:used, kernel.LENGTH]
-        kept_bytes = int(alive[alive != kernel.GONE].sum())
+        kept = int(alive[alive != kernel.GONE].sum())
         before = self._nodes, self._bounds, self._held, self._counters
         self._nodes = np.empty((room, width), dtype=np.int64)
         self._bounds = np.empty((-(-room // kernel.BLOCK), len(self._replicas)), dtype=np.int64)
         self._table = np.empty(1 << (2 * room).bit_length(), dtype=np.int32)
-        self._held = np.empty(2 * (kept_bytes + held) + 8 * room, dtype=np.uint8)
+        self._held = np.empty(2 * (kept + held), dtype=np.int64)
         kernel.move_together(*before, self._nodes, self._bounds, self._table, self._held)
 
     def _begin_anew(self, port: Port) -> None:
@@ -180,7 +181,7 @@ class MergeRevisedWithKey(ReplicaMerge[RevisedState]):
             tuple(self._replicas),
             self._nodes[:used].copy(),
             self._bounds[:blocks].copy(),
-            self._held[: int(self._counters[kernel.BYTES])].copy(),
+            self._held[: int(self._counters[kernel.WORDS])].copy(),
             self._counters.copy(),
         )
 
