@@ -16,7 +16,7 @@ Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. IC
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from numba import int64, uint64
 
@@ -87,7 +87,7 @@ _STATE = f"{_NODES}, int64[:, ::1], int32[::1], int64[::1], int64[::1]"
 
 
 @kernel(f"int64(int64, {_READ}, int64, int64)")
-def hash_event(start: int, words: Column, begin: int, length: int) -> np.int64:
+def hash_event(start: int, words: Column, begin: int, length: int) -> Any:
     """Mix a start and a payload."""
     mixed = uint64(start) * uint64(_SPREAD)
     for i in range(begin, begin + length):
@@ -109,12 +109,12 @@ def find_node(
     nodes: Column,
     table: NDArray[np.int32],
     held: Column,
-    hashed: np.int64,
+    hashed: int,
     start: int,
     words: Column,
     begin: int,
     length: int,
-) -> np.int64:
+) -> Any:
     """The node of an event; if there is none, the free place in the table where it would be: -1 less that place."""
     mask = uint64(len(table) - 1)
     at = uint64(hashed) & mask
@@ -134,13 +134,13 @@ def add_node(
     table: NDArray[np.int32],
     held: Column,
     counters: Column,
-    place: np.int64,
-    hashed: np.int64,
+    place: int,
+    hashed: int,
     start: int,
     words: Column,
     begin: int,
     length: int,
-) -> np.int64:
+) -> Any:
     """Make a node for an event that nobody has told before; return its number."""
     node, at = counters[NODES], counters[WORDS]
     table[place] = node
@@ -162,6 +162,7 @@ def add_node(
 def tell(
     lines: Column, count: int, kind: int, start: int, prior: int, end: int, row: int, at: int, length: int
 ) -> None:
+    """Write a line of output."""
     lines[count, KIND], lines[count, OUT_START], lines[count, OUT_PRIOR] = kind, start, prior
     lines[count, OUT_NEW], lines[count, OUT_FROM] = end, row
     lines[count, OUT_AT], lines[count, OUT_LENGTH] = at, length

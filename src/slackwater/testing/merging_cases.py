@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from slackwater.events.elements import Insert, batch_of
 from slackwater.operators.merging.ordered_alike import MergeOrderedAlike
+from slackwater.operators.merging.ordered_replicas import OrderedReplicas
 from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
+from slackwater.operators.merging.revised import MergeRevised
 from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.merging.strictly_ordered import MergeStrictlyOrdered
 from slackwater.progress.instants import FOREVER
@@ -36,11 +38,24 @@ def keyed_tables(draw: st.DrawFn, *, ties: bool = True, most: int = 14) -> Tempo
 
 
 @st.composite
+def tables_with_duplicates(draw: st.DrawFn, most: int = 14) -> TemporalTable:
+    """Complete tables in which events may be equal, or differ in their ends alone."""
+    starts = draw(st.lists(st.integers(0, 6), max_size=most))
+    events = (TemporalEvent((draw(st.sampled_from("ab")), 1), at, at + draw(st.integers(1, 5))) for at in starts)
+    return TemporalTable(events, FOREVER)
+
+
+@st.composite
 def replicas_of_one_table(
-    draw: st.DrawFn, payload: pa.Schema, presentation: Presentation, *, ties: bool, alike: bool
+    draw: st.DrawFn,
+    payload: pa.Schema,
+    presentation: Presentation,
+    tables: st.SearchStrategy[TemporalTable],
+    *,
+    alike: bool = False,
 ) -> Streams:
     """Streams that tell the same table; `alike` means in the same order."""
-    table = draw(keyed_tables(ties=ties))
+    table = draw(tables)
     seed = draw(st.integers(0, 10**6))
     tellings = (present(table, seed + (0 if alike else port), presentation) for port in range(_REPLICAS))
     return tuple(batch_of(elements, payload) for elements in tellings)
@@ -51,13 +66,15 @@ def merging_cases(payload: pa.Schema) -> Iterator[TortureCase]:
     ordered = Presentation(punctuations=0.3)
     shuffled = Presentation(shuffle_ties=True, punctuations=0.3)
     revised = Presentation(disorder=5, early_values=0.5, removed_extras=0.3, punctuations=0.3)
-    for operator, presentation, ties, alike in (
-        (MergeStrictlyOrdered, ordered, False, False),
-        (MergeOrderedAlike, ordered, True, True),
-        (MergeOrderedWithKey, shuffled, True, False),
-        (MergeRevisedWithKey, revised, True, False),
+    keyed, strict, any_table = keyed_tables(), keyed_tables(ties=False), tables_with_duplicates()
+    for operator, streams in (
+        (MergeStrictlyOrdered, replicas_of_one_table(payload, ordered, strict)),
+        (MergeOrderedAlike, replicas_of_one_table(payload, ordered, any_table, alike=True)),
+        (MergeOrderedWithKey, replicas_of_one_table(payload, shuffled, keyed)),
+        (MergeRevisedWithKey, replicas_of_one_table(payload, revised, keyed)),
+        (MergeRevised, replicas_of_one_table(payload, revised, any_table)),
     ):
-        yield _case(operator, replicas_of_one_table(payload, presentation, ties=ties, alike=alike), payload)
+        yield _case(operator, streams, payload)
 
 
 def _case(operator: Any, streams: st.SearchStrategy[Streams], payload: pa.Schema) -> TortureCase:
@@ -67,5 +84,5 @@ def _case(operator: Any, streams: st.SearchStrategy[Streams], payload: pa.Schema
         lambda state: operator(_REPLICAS, batch_of([], payload).payload, resume=state),
         streams,
         lambda told: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([told[0]])],
-        ordered=operator is not MergeRevisedWithKey,
+        ordered=issubclass(operator, OrderedReplicas),
     )

@@ -4,6 +4,7 @@
     ordered_alike       R1   ties, in the same order in every replica
     ordered_with_key    R2   ties in any order; start and payload are a key
     revised_with_key    R3   disorder and revisions; start and payload are a key
+    revised             R4   anything: the same event any number of times
 
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, and the technical report of the
 same title.

@@ -1,0 +1,94 @@
+"""Merges replicas that may be disordered and revised, and tell the same event any number of times: case R4 of LMerge.
+
+As in revised_with_key the first replica to tell an event is believed at once, and the output is corrected before it
+freezes. Of equal events the output has as many as the replica with most of them, until a punctuation settles it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.kernels import replicated_events as events
+from slackwater.kernels import replicated_multisets as kernel
+from slackwater.operators.merging.revised_replicas import RevisedReplicas, RevisedState
+from slackwater.progress.instants import BEGINNING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slackwater.events.batch import EventBatch
+    from slackwater.progress.frontier import Port
+
+
+@dataclass(frozen=True)
+class MultisetState(RevisedState):
+    """What is remembered: the nodes, and the lists of their ends."""
+
+    entries: NDArray[np.int64]
+
+
+class MergeRevised(RevisedReplicas[MultisetState]):
+    """Tells as many of each event as some replica has, and corrects them before they freeze."""
+
+    __slots__ = ("_entries",)
+
+    def _empty(self) -> None:
+        super()._empty()
+        self._entries = np.empty((0, kernel.ENTRY), dtype=np.int64)
+        self._counters[kernel.UNUSED] = -1
+
+    def _restore(self, state: MultisetState) -> None:
+        self._entries = state.entries.copy()
+        super()._restore(state)
+
+    def _make_room(self, nodes: int, words: int, *, anew: bool = False) -> None:
+        super()._make_room(nodes, words, anew=anew)
+        # Every element may need an entry of its replica and one of the output; the output never has more than that.
+        needed = 2 * (int(self._counters[kernel.ENTRIES]) + 2 * nodes)
+        if anew or needed > len(self._entries):
+            self._move_entries(2 * needed)
+
+    def _moved(self) -> None:
+        self._move_entries(len(self._entries))
+
+    def _move_entries(self, room: int) -> None:
+        entries = np.empty((room, kernel.ENTRY), dtype=np.int64)
+        kernel.move_entries(self._nodes, self._counters, self._entries, entries)
+        self._entries = entries
+
+    def _run(
+        self, port: Port, batch: EventBatch, rows: tuple[NDArray[np.int64], ...], at: int, lines: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        kinds, prior_ends, ends = batch.kinds(), batch.prior_ends(), batch.ends()
+        number, offsets, words = rows
+        return kernel.merge_elements(
+            *self._state(), self._entries, port, kinds, batch.start, prior_ends, ends, number, offsets, words, at, lines
+        )
+
+    def snapshot(self) -> MultisetState:
+        """Return the nodes and their lists. Cost: a copy of all that lives."""
+        state = self._snapshot()
+        used = int(self._counters[kernel.ENTRIES])
+        return MultisetState(
+            state.replicas, state.nodes, state.bounds, state.held, state.counters, self._entries[:used].copy()
+        )
+
+    def _begin_anew(self, port: Port) -> None:
+        super()._begin_anew(port)
+        self._bounds[:, port] = BEGINNING
+
+    def check(self) -> None:
+        """Assert that every list rises, and counts something."""
+        super().check()
+        for node in self._alive().tolist():
+            heads = [self._nodes[node, events.OUT_END], *self._nodes[node, events.ENDS :]]
+            for head in heads:
+                at, before = int(head), BEGINNING
+                while at >= 0:
+                    end, count, following = self._entries[at].tolist()
+                    assert end > before or before == BEGINNING, (end, before)
+                    assert count > 0
+                    at, before = following, end

@@ -1,0 +1,199 @@
+"""What the merges of revised replicas share: nodes of events that are not frozen, in arrays that kernels work on."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.events.batch import EventBatch
+from slackwater.events.gather import gather
+from slackwater.events.kinds import Kind
+from slackwater.events.row_bytes import WORD, RowBytes, RowCodec
+from slackwater.kernels import replicated_events as kernel
+from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
+from slackwater.progress.instants import BEGINNING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+
+    _Column = NDArray[np.int64]
+    _Arrays = tuple[_Column, _Column, NDArray[np.int32], _Column, _Column]
+
+_LEAST_NODES: Final = 1_024
+_LINES: Final = 4_096
+"""Lines that a call may tell beyond one per element; it is called again when there are more."""
+
+
+@dataclass(frozen=True)
+class RevisedState:
+    """What is remembered: the replicas, and the nodes of events that are not frozen."""
+
+    replicas: tuple[Replica, ...]
+    nodes: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    held: NDArray[np.int64]
+    counters: NDArray[np.int64]
+
+
+StateT = TypeVar("StateT", bound=RevisedState)
+
+
+class RevisedReplicas(ReplicaMerge[StateT]):
+    """Holds one node for each start and payload; subclasses say what a replica's elements do to them."""
+
+    __slots__ = ("_bounds", "_codec", "_counters", "_held", "_nodes", "_table")
+
+    def __init__(
+        self, replicas: int, no_rows: pa.RecordBatch, where: str = "merge_replicas", resume: StateT | None = None
+    ) -> None:
+        super().__init__(resume.replicas if resume else (Replica(),) * replicas, no_rows, where)
+        self._codec = RowCodec(no_rows.schema, where)
+        if resume is None:
+            self._empty()
+        else:
+            self._restore(resume)
+
+    def _empty(self) -> None:
+        self._counters = np.zeros(8, dtype=np.int64)
+        self._counters[kernel.COMPLETE] = BEGINNING
+        self._nodes = np.empty((0, kernel.ENDS + len(self._replicas)), dtype=np.int64)
+        self._bounds = np.empty((0, len(self._replicas)), dtype=np.int64)
+        self._table = np.empty(2, dtype=np.int32)
+        self._held = np.empty(0, dtype=np.int64)
+
+    def _restore(self, state: StateT) -> None:
+        self._nodes, self._bounds, self._held = state.nodes.copy(), state.bounds, state.held
+        self._counters = state.counters.copy()
+        self._table = np.empty(2, dtype=np.int32)
+        self._make_room(0, 0, anew=True)
+
+    @abstractmethod
+    def _run(
+        self, port: Port, batch: EventBatch, rows: tuple[_Column, _Column, _Column], at: int, lines: _Column
+    ) -> tuple[int, int]:
+        """Take elements of a replica from a place on; return where it stopped, and how many lines were told.
+
+        `rows` are the row of each element, and of each row where its words begin, and the words.
+        """
+
+    @property
+    def complete_before(self) -> Instant:
+        """The last punctuation of the output."""
+        return int(self._counters[kernel.COMPLETE])
+
+    @property
+    def ignored(self) -> int:
+        """How many elements came when all was said about their time: a replica that lags behind tells many."""
+        return int(self._counters[kernel.IGNORED])
+
+    @property
+    def contradicted(self) -> int:
+        """How many events a replica froze otherwise than those before it, whom the output had followed."""
+        return int(self._counters[kernel.CONTRADICTED])
+
+    def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
+        payloads = self._codec.encode(batch.payload)
+        self._make_room(batch.rows, len(payloads.words))
+        numbers = np.cumsum(batch.kinds() != Kind.PUNCTUATE) - 1
+        rows = numbers, payloads.offsets // WORD, payloads.words
+        lines = np.empty((len(batch) + _LINES, kernel.LINE), dtype=np.int64)
+        told, at = [], 0
+        while at < len(batch):
+            at, count = self._run(port, batch, rows, at, lines)
+            if count:
+                told.append(self._told(batch, lines[:count]))
+            elif at < len(batch):
+                # One event has more to be corrected than there are lines.
+                lines = np.empty((2 * len(lines), kernel.LINE), dtype=np.int64)
+        return told
+
+    def _state(self) -> _Arrays:
+        return self._nodes, self._bounds, self._table, self._held, self._counters
+
+    def _told(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
+        """Make a batch of what was told: payloads of this batch, and those that are held."""
+        kinds = lines[:, kernel.KIND].astype(np.int8)
+        data = lines[kinds != Kind.PUNCTUATE]
+        rows = data[:, kernel.OUT_FROM]
+        is_held = rows == kernel.HELD
+        payload = gather(batch.payload, rows[~is_held])
+        if is_held.any():
+            payload = self._with_held(payload, data, is_held)
+        start, prior, end = (lines[:, place].copy() for place in (kernel.OUT_START, kernel.OUT_PRIOR, kernel.OUT_NEW))
+        return EventBatch(payload, start, end, kinds, prior if (kinds == Kind.ADJUST).any() else None)
+
+    def _with_held(
+        self, payload: pa.RecordBatch, data: NDArray[np.int64], is_held: NDArray[np.bool_]
+    ) -> pa.RecordBatch:
+        begins, lengths = WORD * data[is_held, kernel.OUT_AT], WORD * data[is_held, kernel.OUT_LENGTH]
+        held = self._codec.decode(RowBytes.of(self._held.view(np.uint8), begins, lengths))
+        place = np.empty(len(data), dtype=np.int64)
+        place[~is_held] = np.arange(payload.num_rows)
+        place[is_held] = payload.num_rows + np.arange(held.num_rows)
+        return gather(pa.concat_batches([payload, held]), place)
+
+    # ---- memory ----------------------------------------------------------------------------------------------------
+
+    def _make_room(self, nodes: int, held: int, *, anew: bool = False) -> None:
+        """See that so many more nodes and words fit; where they do not, leave out those that are done with."""
+        used, live = int(self._counters[kernel.NODES]), int(self._counters[kernel.LIVE])
+        fits = used + nodes <= len(self._nodes) and int(self._counters[kernel.WORDS]) + held <= len(self._held)
+        if fits and not anew:
+            return
+        room = max(_LEAST_NODES, 2 * (live + nodes))
+        width = kernel.ENDS + len(self._replicas)
+        alive = self._nodes[:used, kernel.LENGTH]
+        kept = int(alive[alive != kernel.GONE].sum())
+        before = self._nodes, self._bounds, self._held, self._counters
+        self._nodes = np.empty((room, width), dtype=np.int64)
+        self._bounds = np.empty((-(-room // kernel.BLOCK), len(self._replicas)), dtype=np.int64)
+        self._table = np.empty(1 << (2 * room).bit_length(), dtype=np.int32)
+        self._held = np.empty(2 * (kept + held), dtype=np.int64)
+        kernel.move_together(*before, self._nodes, self._bounds, self._table, self._held)
+        self._moved()
+
+    def _moved(self) -> None:
+        """Do what is to be done when nodes have been moved together."""
+
+    def _begin_anew(self, port: Port) -> None:
+        if port == self._nodes.shape[1] - kernel.ENDS:
+            self._nodes = np.hstack([self._nodes, np.empty((len(self._nodes), 1), dtype=np.int64)])
+            self._bounds = np.hstack([self._bounds, np.empty((len(self._bounds), 1), dtype=np.int64)])
+        self._nodes[:, kernel.ENDS + port] = kernel.NOWHERE
+        self._bounds[:, port] = BEGINNING
+
+    def _finish(self) -> None:
+        complete, (ignored, contradicted) = self.complete_before, (self.ignored, self.contradicted)
+        self._empty()
+        self._counters[kernel.COMPLETE] = max(complete, BEGINNING)
+        self._counters[kernel.IGNORED], self._counters[kernel.CONTRADICTED] = ignored, contradicted
+
+    def buffered(self) -> int:
+        """How many events are not frozen."""
+        return int(self._counters[kernel.LIVE])
+
+    def _alive(self) -> _Column:
+        """The nodes that are not done with."""
+        return np.flatnonzero(self._nodes[: int(self._counters[kernel.NODES]), kernel.LENGTH] != kernel.GONE)
+
+    def _snapshot(self) -> RevisedState:
+        used = int(self._counters[kernel.NODES])
+        blocks = -(-used // kernel.BLOCK)
+        return RevisedState(
+            tuple(self._replicas),
+            self._nodes[:used].copy(),
+            self._bounds[:blocks].copy(),
+            self._held[: int(self._counters[kernel.WORDS])].copy(),
+            self._counters.copy(),
+        )
+
+    def check(self) -> None:
+        """Assert that what lives is counted."""
+        assert len(self._alive()) == self._counters[kernel.LIVE]
