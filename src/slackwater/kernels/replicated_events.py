@@ -56,10 +56,34 @@ WORDS: Final = 2
 """Place in counters: how many words their payloads take."""
 COMPLETE: Final = 3
 """Place in counters: the last punctuation of the output."""
+SETTLED: Final = 8
+"""Place in counters: the last punctuation of a replica that was settled; the output's may be held back behind it."""
 IGNORED: Final = 4
 """Place in counters: elements that came when all was said about their time."""
 CONTRADICTED: Final = 5
 """Place in counters: ends that could not be told, because the output had promised otherwise."""
+
+FIRST_RULE: Final = 0
+"""Place in rules: when an event is told first."""
+QUORUM: Final = 1
+"""Place in rules: how many replicas must have told an event, where they are counted."""
+REVISION_RULE: Final = 2
+"""Place in rules: which revisions are told before they freeze."""
+LAG: Final = 3
+"""Place in rules: how far the output's punctuations stay behind."""
+
+WHEN_TOLD_BY_QUORUM, WHEN_LEADING, WHEN_NEWEST, WHEN_FULLEST, WHEN_HALF_FROZEN, WHEN_FROZEN = range(6)
+REVISE_WHEN_FROZEN, REVISE_ALWAYS, REVISE_WHEN_LEADING = range(3)
+
+SAID: Final = 0
+"""Place in a replica's standing: its last punctuation."""
+NEWEST: Final = 1
+"""Place in a replica's standing: the greatest start that it has told."""
+TELLS: Final = 2
+"""Place in a replica's standing: how many events it tells of those that are not frozen."""
+STANDING: Final = 3
+
+COUNTERS: Final = 9
 
 KIND: Final = 0
 """Place in an output line: the kind of the element."""
@@ -184,13 +208,79 @@ def _told_by(nodes: Column, node: int) -> int:
     return told
 
 
-@kernel(f"int64({_NODES}, int64, int64[::1], int64, int64, int64[:, ::1], int64)")
-def _settle(nodes: Column, node: int, counters: Column, replica: int, t: int, lines: Column, count: int) -> int:
+@kernel("int64(int64[:, ::1], int64)")
+def _foremost(standing: Column, by: int) -> int:
+    """The replica that is first by something; of equals the one with the least number."""
+    found = 0
+    for replica in range(1, len(standing)):
+        if standing[replica, by] > standing[found, by]:
+            found = replica
+    return found
+
+
+@kernel(f"boolean({_NODES}, int64, int64, {_READ}, int64[:, ::1])")
+def _may_be_told(nodes: Column, node: int, replica: int, rules: Column, standing: Column) -> bool:
+    """Whether an event that a replica tells now goes out, as far as the rule for the first time says."""
+    rule = rules[FIRST_RULE]
+    if rule == WHEN_TOLD_BY_QUORUM:
+        return _told_by(nodes, node) >= rules[QUORUM]
+    if rule == WHEN_LEADING:
+        return _foremost(standing, SAID) == replica
+    if rule == WHEN_NEWEST:
+        return _foremost(standing, NEWEST) == replica
+    return rule == WHEN_FULLEST and _foremost(standing, TELLS) == replica
+
+
+@kernel(f"int64({_NODES}, int64, int64[::1], int64, {_READ}, int64[:, ::1], int64[:, ::1], int64)")
+def _revise(
+    nodes: Column,
+    node: int,
+    counters: Column,
+    replica: int,
+    rules: Column,
+    standing: Column,
+    lines: Column,
+    count: int,
+) -> int:
+    """Tell that an event has another end now, if the rule for revisions and the output's promises allow it."""
+    rule = rules[REVISION_RULE]
+    if rule == REVISE_WHEN_FROZEN or (rule == REVISE_WHEN_LEADING and _foremost(standing, SAID) != replica):
+        return count
+    start, told, given = nodes[node, START], nodes[node, OUT_END], nodes[node, ENDS + replica]
+    end = start if given == NOWHERE else given
+    if end != told and min(end, told) >= counters[COMPLETE]:
+        tell(lines, count, ADJUST, start, told, end, HELD, nodes[node, AT], nodes[node, LENGTH])
+        count += 1
+        nodes[node, OUT_END] = NOWHERE if given == NOWHERE else end
+    return count
+
+
+@kernel(f"void({_NODES}, int64, int64[::1], int64[:, ::1])")
+def _let_go(nodes: Column, node: int, counters: Column, standing: Column) -> None:
+    """Be done with a node."""
+    nodes[node, LENGTH] = GONE
+    counters[LIVE] -= 1
+    for replica in range(len(standing)):
+        standing[replica, TELLS] -= nodes[node, ENDS + replica] != NOWHERE
+
+
+@kernel(f"int64({_NODES}, int64, int64[::1], int64, {_READ}, int64[:, ::1], int64, int64[:, ::1], int64)")
+def _settle(
+    nodes: Column,
+    node: int,
+    counters: Column,
+    replica: int,
+    rules: Column,
+    standing: Column,
+    t: int,
+    lines: Column,
+    count: int,
+) -> int:
     """Make the output agree with a replica on an event that its punctuation freezes; return the count of lines."""
     start, told, given = nodes[node, START], nodes[node, OUT_END], nodes[node, ENDS + replica]
     end = start if given == NOWHERE else given
     if told == NOWHERE:
-        if given != NOWHERE:
+        if given != NOWHERE and (end < t or rules[FIRST_RULE] != WHEN_FROZEN):
             tell(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
             count += 1
             nodes[node, OUT_END] = end
@@ -203,19 +293,28 @@ def _settle(nodes: Column, node: int, counters: Column, replica: int, t: int, li
         count += 1
         nodes[node, OUT_END] = end
     if end < t:
-        nodes[node, LENGTH] = GONE
-        counters[LIVE] -= 1
+        _let_go(nodes, node, counters, standing)
     return count
 
 
-@kernel(f"UniTuple(int64, 2)({_NODES}, int64[:, ::1], int64[::1], int64, int64, int64[:, ::1], int64)")
+@kernel(f"UniTuple(int64, 3)({_NODES}, {_NODES}, int64[::1], int64, {_READ}, {_NODES}, int64, {_NODES}, int64)")
 def _freeze(
-    nodes: Column, bounds: Column, counters: Column, replica: int, t: int, lines: Column, count: int
-) -> tuple[int, int]:
-    """Settle all events that a punctuation freezes; return the count of lines, and whether all fitted.
+    nodes: Column,
+    bounds: Column,
+    counters: Column,
+    replica: int,
+    rules: Column,
+    standing: Column,
+    t: int,
+    lines: Column,
+    count: int,
+) -> tuple[int, int, int]:
+    """Settle all events that a punctuation freezes.
 
-    Where they did not, it is called again: what was settled is not due any more.
+    Return the count of lines, how far the output is complete then, and whether all fitted. Where they did not, it is
+    called again: what was settled is not due any more.
     """
+    complete = t
     for block in range((counters[NODES] + BLOCK - 1) // BLOCK):
         if bounds[block, replica] >= t:
             continue
@@ -225,16 +324,46 @@ def _freeze(
                 continue
             if _due(nodes, node, replica) < t and nodes[node, START] < t:
                 if count == len(lines):
-                    return count, 0
-                count = _settle(nodes, node, counters, replica, t, lines, count)
+                    return count, complete, 0
+                count = _settle(nodes, node, counters, replica, rules, standing, t, lines, count)
             if nodes[node, LENGTH] != GONE:
                 least = min(least, _due(nodes, node, replica))
+                if nodes[node, OUT_END] == NOWHERE:
+                    complete = min(complete, nodes[node, START])  # it is still to be told
         bounds[block, replica] = least
+    return count, complete, 1
+
+
+@kernel(f"UniTuple(int64, 2)({_NODES}, {_NODES}, int64[::1], int64, {_READ}, {_NODES}, int64, {_NODES}, int64)")
+def _promise(
+    nodes: Column,
+    bounds: Column,
+    counters: Column,
+    replica: int,
+    rules: Column,
+    standing: Column,
+    said: int,
+    lines: Column,
+    count: int,
+) -> tuple[int, int]:
+    """Pass a replica's punctuation on, as far as it says more; return the count of lines, and whether all fitted."""
+    standing[replica, SAID] = max(standing[replica, SAID], said)
+    t = said if said == 2**63 - 1 or said < NOWHERE + rules[LAG] else said - rules[LAG]
+    if t <= counters[SETTLED]:
+        return count, 1
+    count, complete, all_fit = _freeze(nodes, bounds, counters, replica, rules, standing, t, lines, count)
+    if not all_fit or count == len(lines):
+        return count, 0
+    counters[SETTLED] = t
+    if complete > counters[COMPLETE]:
+        counters[COMPLETE] = complete
+        tell(lines, count, PUNCTUATE, complete, complete, complete, HELD, 0, 0)
+        count += 1
     return count, 1
 
 
 @kernel(
-    f"UniTuple(int64, 2)({_STATE}, int64, int64, Array(int8, 1, 'C', readonly=True), "
+    f"UniTuple(int64, 2)({_STATE}, int64, {_READ}, int64[:, ::1], Array(int8, 1, 'C', readonly=True), "
     f"{', '.join([_READ] * 5)}, int64, int64[:, ::1])"
 )
 def merge_elements(
@@ -244,7 +373,8 @@ def merge_elements(
     held: Column,
     counters: Column,
     replica: int,
-    quorum: int,
+    rules: Column,
+    standing: Column,
     kinds: NDArray[np.int8],
     starts: Column,
     ends: Column,
@@ -263,26 +393,27 @@ def merge_elements(
     for i in range(first, len(kinds)):
         if count == len(lines):
             return i, count
-        start, end = starts[i], ends[i]
+        start = starts[i]
         if kinds[i] == PUNCTUATE:
-            if start > counters[COMPLETE]:
-                count, all_fit = _freeze(nodes, bounds, counters, replica, start, lines, count)
-                if not all_fit or count == len(lines):
-                    return i, count
-                counters[COMPLETE] = start
-                tell(lines, count, PUNCTUATE, start, start, start, HELD, 0, 0)
-                count += 1
+            count, all_fit = _promise(nodes, bounds, counters, replica, rules, standing, start, lines, count)
+            if not all_fit:
+                return i, count
             continue
         begin, length = offsets[rows[i]], offsets[rows[i] + 1] - offsets[rows[i]]
         hashed = hash_event(start, words, begin, length)
         node = find_node(nodes, table, held, hashed, start, words, begin, length)
         if node < 0:
-            if kinds[i] == ADJUST or start < counters[COMPLETE]:
+            if kinds[i] == ADJUST or start < counters[SETTLED]:
                 counters[IGNORED] += 1
                 continue
             node = add_node(nodes, bounds, table, held, counters, -1 - node, hashed, start, words, begin, length)
-        nodes[node, ENDS + replica] = NOWHERE if kinds[i] == ADJUST and end == start else end
-        if nodes[node, OUT_END] == NOWHERE and start >= counters[COMPLETE] and _told_by(nodes, node) >= quorum:
+        end = NOWHERE if kinds[i] == ADJUST and ends[i] == start else ends[i]
+        standing[replica, TELLS] += (end != NOWHERE) - (nodes[node, ENDS + replica] != NOWHERE)
+        standing[replica, NEWEST] = max(standing[replica, NEWEST], start)
+        nodes[node, ENDS + replica] = end
+        if nodes[node, OUT_END] != NOWHERE:
+            count = _revise(nodes, node, counters, replica, rules, standing, lines, count)
+        elif end != NOWHERE and start >= counters[SETTLED] and _may_be_told(nodes, node, replica, rules, standing):
             nodes[node, OUT_END] = end
             tell(lines, count, INSERT, start, end, end, rows[i], 0, 0)
             count += 1

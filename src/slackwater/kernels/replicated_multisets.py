@@ -209,6 +209,7 @@ def _forget(nodes: Column, node: int, entries: Column, counters: Column) -> None
             entries[at, NEXT] = counters[UNUSED]
             counters[UNUSED] = at
             at = following
+        nodes[node, which] = _NONE
     nodes[node, LENGTH] = GONE
     counters[LIVE] -= 1
 
@@ -339,7 +340,7 @@ def merge_elements(
 
 @kernel(f"void({_TWO}, int64[::1], {_TWO}, {_TWO})")
 def move_entries(nodes: Column, counters: Column, entries: Column, new_entries: Column) -> None:
-    """Move the lists of all nodes, of which none is gone, into new memory."""
+    """Move the lists of all nodes into new memory; those that are done with have none."""
     used = 0
     for node in range(counters[NODES]):
         for which in range(OUT_END, nodes.shape[1]):

@@ -19,6 +19,7 @@ from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.merging.revised import MergeRevised
 from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.merging.strictly_ordered import MergeStrictlyOrdered
+from slackwater.policies.agreement import Agreement, Revise, Tell
 from slackwater.temporal.compatibility import check_compatible, check_compatible_multiset
 from slackwater.temporal.table import TableBuilder, TemporalEvent, TemporalTable, temporal_table_of
 from slackwater.testing.merging_cases import keyed_tables, tables_with_duplicates
@@ -117,6 +118,52 @@ def test_the_output_follows_every_replica_at_every_prefix(
     for port in range(replicas):
         operator.on_end(port)
     assert operator.buffered() == 0
+
+
+_AGREEMENTS = [
+    agreement.revising(revise).lagging(lag)
+    for agreement in (
+        Agreement.first(),
+        Agreement.quorum_of(0.5),
+        Agreement.quorum_of(1),
+        Agreement.leading(),
+        Agreement.newest(),
+        Agreement.fullest(),
+        Agreement.half_frozen(),
+        Agreement.frozen(),
+    )
+    for revise, lag in ((Revise.WHEN_FROZEN, 0), (Revise.ALWAYS, 0), (Revise.LEADING, 3))
+]
+
+
+@given(
+    table=keyed_tables(),
+    seed=st.integers(0, 10**6),
+    replicas=st.integers(1, 4),
+    agreement=st.sampled_from(_AGREEMENTS),
+    restore=st.booleans(),
+)
+def test_every_agreement_follows_every_replica_at_every_prefix(
+    table: TemporalTable, seed: int, replicas: int, agreement: Agreement, restore: bool
+) -> None:
+    """C1 to C3 after every batch, and in the end the table; what is told when it is frozen is never revised."""
+    streams = CASES["R3"].streams(table, seed, replicas)
+    merge = MergeRevisedWithKey(replicas, NO_ROWS, agreement=agreement)
+    inputs, output = [TableBuilder() for _ in streams], TableBuilder()
+    went: Counter[type] = Counter()
+    for port, elements in _interleaved(streams, Random(seed)):
+        if restore:
+            merge = MergeRevisedWithKey(replicas, NO_ROWS, "merge", merge.snapshot(), agreement)
+        for element in elements:
+            inputs[port].add(element)
+        for batch in merge.on_batch(port, batch_of(elements, PAYLOAD)).batches:
+            for element in elements_of(batch):
+                output.add(element)
+                went[type(element)] += 1
+        merge.check()
+        check_compatible(output.table(), [one.table() for one in inputs])
+    assert list(output.table()) == list(table)
+    assert agreement.tell is not Tell.FROZEN or went[Adjust] == 0
 
 
 @pytest.mark.parametrize("case", CASES)

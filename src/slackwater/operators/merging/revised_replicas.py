@@ -61,8 +61,8 @@ class RevisedReplicas(ReplicaMerge[StateT]):
             self._restore(resume)
 
     def _empty(self) -> None:
-        self._counters = np.zeros(8, dtype=np.int64)
-        self._counters[kernel.COMPLETE] = BEGINNING
+        self._counters = np.zeros(kernel.COUNTERS, dtype=np.int64)
+        self._counters[[kernel.COMPLETE, kernel.SETTLED]] = BEGINNING
         self._nodes = np.empty((0, kernel.ENDS + len(self._replicas)), dtype=np.int64)
         self._bounds = np.empty((0, len(self._replicas)), dtype=np.int64)
         self._table = np.empty(2, dtype=np.int32)
@@ -172,7 +172,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
     def _finish(self) -> None:
         complete, (ignored, contradicted) = self.complete_before, (self.ignored, self.contradicted)
         self._empty()
-        self._counters[kernel.COMPLETE] = max(complete, BEGINNING)
+        self._counters[[kernel.COMPLETE, kernel.SETTLED]] = complete
         self._counters[kernel.IGNORED], self._counters[kernel.CONTRADICTED] = ignored, contradicted
 
     def buffered(self) -> int:
