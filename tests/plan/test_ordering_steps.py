@@ -175,3 +175,12 @@ def test_a_sort_of_what_is_never_complete_or_revised_is_refused() -> None:
     Sort(_NUMBERED)
     with pytest.raises(PlanError, match="this stream revises them"):
         Sort(_Known(_NUMBERED, Properties(insert_only=False)))
+
+
+def test_late_rows_are_not_adjusted_to_times_that_their_column_cannot_tell() -> None:
+    """Two bounds within a day would be shown as the same date."""
+    days = sw.stream(pa.table({"at": pa.array([1, 2], pa.date32())}), time="at")
+    with pytest.raises(BadDuration, match="whole 1d"):
+        days.sort("36h", late=sw.Late.adjust())
+    days.sort("2d", late=sw.Late.adjust())
+    days.sort("36h")

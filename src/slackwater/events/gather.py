@@ -49,6 +49,13 @@ def gather_column(parts: list[pa.Array], indices: pa.Array) -> pa.Array:
     return taken.cast(kind) if _needs_plain_form(kind) else taken
 
 
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows, of any columns: Arrow makes empty columns of every type only where it makes nulls."""
+    if not len(schema):
+        return no_columns(0)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
 def no_columns(rows: int) -> pa.RecordBatch:
     """A batch of rows without columns, which Arrow makes only by leaving columns out."""
     return pa.record_batch({"": pa.nulls(rows)}).select([])

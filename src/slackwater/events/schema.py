@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from slackwater.errors import BackwardInterval, BadTime, SchemaMismatch
 from slackwater.events.batch import EventBatch
-from slackwater.progress.instants import FOREVER, Instant, format_instant
+from slackwater.events.gather import no_rows
+from slackwater.progress.instants import FOREVER, Duration, Instant, format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,6 +53,13 @@ class TimeColumn:
     def calendar(self) -> bool:
         """Whether instants are microseconds UTC; otherwise they are sequence numbers."""
         return bool(pa.types.is_temporal(self.type))
+
+    @property
+    def tick(self) -> Duration:
+        """The least difference that the column can tell."""
+        if pa.types.is_date(self.type):
+            return _MICROSECONDS_PER_DAY
+        return _MICROSECONDS_PER_UNIT.get(self.type.unit, 1) if pa.types.is_timestamp(self.type) else 1
 
     def renamed(self, name: str) -> TimeColumn:
         """Return a column for computed instants of the same kind of time, fine enough for every instant."""
@@ -170,7 +178,7 @@ class EventSchema:
     @cached_property
     def no_rows(self) -> pa.RecordBatch:
         """An empty payload."""
-        return pa.RecordBatch.from_pylist([], schema=self.payload)
+        return no_rows(self.payload)
 
     @cached_property
     def shown(self) -> pa.Schema:

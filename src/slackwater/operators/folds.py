@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.events.gather import gather_column
 from slackwater.kernels.number_pairs import add_by_number, keep_greatest
 from slackwater.operators.exact_sum import digits_of, sums_of
 from slackwater.operators.group_keys import comparable, in_own_type
@@ -102,7 +103,7 @@ class MemberFold(ABC):
     def _present(self, payload: pa.RecordBatch) -> tuple[NDArray[np.int64], pa.Array]:
         values = comparable(payload.column(self.column))
         rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        return rows, values if len(rows) == len(values) else values.drop_null()
+        return rows, values if len(rows) == len(values) else gather_column([values], pa.array(rows))
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,15 @@ def key_fields(payload: pa.Schema, keys: Sequence[str], step: str) -> tuple[pa.F
         if not _can_group(kind):
             wanted = "a type whose values can be compared as a whole"
             raise SchemaMismatch.wrong_type(step, key, kind, wanted, "group by a part of it: select() that first")
-    return tuple(payload.field(key) for key in keys)
+    return tuple(_without_order(payload.field(key)) for key in keys)
+
+
+def _without_order(field: pa.Field) -> pa.Field:
+    """A key of ordered categories becomes one of plain categories: they are put together anew, by appearance."""
+    kind = field.type
+    if not (pa.types.is_dictionary(kind) and kind.ordered):
+        return field
+    return field.with_type(pa.dictionary(kind.index_type, kind.value_type))
 
 
 def number_groups(numbers: NDArray[np.int64], columns: Sequence[pa.Array]) -> Numbered:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.events.batch import EventBatch, punctuation_like
+from slackwater.events.gather import no_rows
 from slackwater.operators.alive_rows import AliveRows
 from slackwater.operators.emission import Emission
 from slackwater.operators.key_codes import NO_KEY, KeyCodes
@@ -89,7 +90,7 @@ class MatchingOperator(Operator[MatchingState]):
         self._room = WaitingRoom(2, f"step {step!r}", resume.room if resume else None)
         self._said = resume.said if resume else BEGINNING
         self._keys = KeyCodes(on)
-        self._sides = [AliveRows(pa.RecordBatch.from_pylist([], schema=schema.shown)) for schema in inputs[:sides]]
+        self._sides = [AliveRows(no_rows(schema.shown)) for schema in inputs[:sides]]
         for side, rows in zip(self._sides, resume.alive if resume else (), strict=False):
             side.add(rows, self._keys.encode(rows.payload), len(self._keys))
         self._sweep()

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from slackwater.errors import RunError, message
 from slackwater.events.batch import EventBatch
+from slackwater.events.gather import gather_column
 from slackwater.kernels.number_pairs import Numbered, number_pairs
 from slackwater.operators.folds import MemberFold
 from slackwater.operators.group_keys import comparable, in_own_type, number_groups
@@ -132,7 +133,7 @@ class Partial:
             grouping,
             self.starts[firsts],
             self.ends[firsts],
-            tuple(key.take(pa.array(firsts)) for key in self.keys),
+            tuple(gather_column([key], pa.array(firsts)) for key in self.keys),
             tuple(
                 fold.merged(state, numbers, len(firsts))
                 for fold, state in zip(grouping.column_folds, self.states, strict=True)

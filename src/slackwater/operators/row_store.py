@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from slackwater.events.gather import gather, gather_column, no_columns
+from slackwater.events.gather import gather, gather_column, no_columns, no_rows
 from slackwater.kernels.gather_segments import WIDTHS, gather_segments, locate
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class RowStore:
     def take(self, rows: NDArray[np.int64]) -> pa.RecordBatch:
         """Hand over rows by number, in the order asked for; they are forgotten here."""
         if not len(rows):
-            return pa.RecordBatch.from_pylist([], schema=self._schema)
+            return no_rows(self._schema)
         places = locate(rows, np.array([*(held.first for held in self._segments), self._next]))
         taken = self._gathered(places)
         self._segments = [

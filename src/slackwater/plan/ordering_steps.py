@@ -20,7 +20,7 @@ from slackwater.progress.instants import FOREVER, format_duration
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slackwater.events.schema import EventSchema
+    from slackwater.events.schema import EventSchema, TimeColumn
     from slackwater.operators.emission import OutputName
     from slackwater.operators.operator import Operator
     from slackwater.progress.instants import Duration
@@ -52,6 +52,8 @@ class Punctuate(RowStep):
             raise PlanError(message("this does not say how often to punctuate", {"got": repr(self.cadence)}, hint))
         if not isinstance(self.late, Late):
             raise not_a_policy(self.late)
+        if self.late.fate is Fate.ADJUSTED:
+            _refuse_unless_whole(self.patiences, self.schema.time)
         self.cadence.resolved(calendar=self.schema.calendar)
         self.side_outputs()  # made now, so that clashing columns are refused now
 
@@ -125,6 +127,15 @@ class Sort(RowStep):
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
         return SortOperator(self.schema, step, resume)
+
+
+def _refuse_unless_whole(patiences: tuple[Duration, ...], time: TimeColumn) -> None:
+    """Refuse to move rows to bounds that their time column cannot tell: two times would be shown as one."""
+    odd = next((one for one in patiences if one % time.tick), None)
+    if odd is not None:
+        facts = {"patience": format_duration(odd), "column": f"{time.name} ({time.type})"}
+        hint = f"choose a patience of whole {format_duration(time.tick)}, or cast the column to timestamp[us] first"
+        raise BadDuration(message("late rows cannot be adjusted to times between two of their column", facts, hint))
 
 
 def _refuse_unless_rising(patiences: tuple[Duration, ...]) -> None:

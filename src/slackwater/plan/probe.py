@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from slackwater.errors import PlanError, SchemaMismatch, StepFailed, message
 from slackwater.events.batch import EventBatch
+from slackwater.events.gather import no_rows
 from slackwater.operators.described import describe
 from slackwater.operators.map_windows import answered_rows
 from slackwater.operators.select import Outputs, select_columns
@@ -132,7 +133,7 @@ def _refuse_repeated(outputs: Mapping[str, Any], more: Mapping[str, Any]) -> Non
 
 def _types(outputs: Outputs, schema: EventSchema, step: str) -> pa.Schema:
     try:
-        made = select_columns(outputs, pa.RecordBatch.from_pylist([], schema=schema.shown), step).schema
+        made = select_columns(outputs, no_rows(schema.shown), step).schema
     except StepFailed as failure:
         raise _cannot_compute(step, schema, failure.__cause__) from failure.__cause__
     if pa.null() not in made.types:

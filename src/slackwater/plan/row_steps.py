@@ -246,10 +246,14 @@ def with_wide_dictionaries(node: Node) -> Node:
     """Widen the dictionary columns whose numbers are too small to take in another stream's words."""
     outputs: dict[str, str | Computation] = {}
     for field in node.schema.shown:
-        narrow = pa.types.is_dictionary(field.type) and field.type.index_type.bit_width < pa.int32().bit_width
-        outputs[field.name] = _WideDictionary(field.name) if narrow else field.name
+        outputs[field.name] = _WideDictionary(field.name) if is_narrow(field.type) else field.name
     unchanged = all(isinstance(what, str) for what in outputs.values())
     return node if unchanged else Select(node, outputs)
+
+
+def is_narrow(kind: pa.DataType) -> bool:
+    """Whether a type is a dictionary whose numbers are too small to take in another batch's words."""
+    return bool(pa.types.is_dictionary(kind) and kind.index_type.bit_width < pa.int32().bit_width)
 
 
 def in_processing_order(node: Node) -> bool:

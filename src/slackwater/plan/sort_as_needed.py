@@ -16,7 +16,7 @@ from slackwater.plan.aggregating_steps import MapWindows
 from slackwater.plan.combining_steps import Union
 from slackwater.plan.node import walk
 from slackwater.plan.ordering_steps import Sort
-from slackwater.plan.row_steps import AssignWindow, RowStep, Select, Where
+from slackwater.plan.row_steps import AssignWindow, RowStep, Select, Where, is_narrow
 from slackwater.policies.windows import Hopping
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def _windows_before(node: Node) -> Iterator[Node]:
 
 
 def _needs_no_order(node: Node) -> TypeGuard[RowStep]:
-    """Whether a step treats each row by itself and leaves an ordered stream ordered."""
+    """Whether a step treats each row by itself, leaves an ordered stream ordered, and gives what can be sorted."""
+    if isinstance(node, Select) and any(is_narrow(field.type) for field in node.schema.payload):
+        return False  # a sort brings rows of several batches together, whose words need not fit then
     window = isinstance(node, AssignWindow) and not isinstance(node.window, Hopping)
     return window or isinstance(node, Where | Select)

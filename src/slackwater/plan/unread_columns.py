@@ -75,7 +75,8 @@ def _read_by(node: Node, names: Names, source: Node) -> Names:
             behind = dict(zip(shown.names, kept.names, strict=True))
             return frozenset(name for name in _all(source) if behind[name] in names)
         case AggregateStep() | BandedAggregate():
-            return frozenset([*node.keys, *(what.column for what in node.aggregates.values() if what.column)])
+            summed = (what.column for what in node.aggregates.values())
+            return frozenset([*node.keys, *(column for column in summed if column is not None)])
     return _all(source)
 
 

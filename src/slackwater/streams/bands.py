@@ -132,7 +132,7 @@ def _bands(
         raise PlanError(message("in_bands needs at least one patience", {}, hint))
     node, calendar = with_wide_dictionaries(stamped(node)), node.schema.calendar
     waits = tuple(as_duration(patience, calendar=calendar) for patience in patiences)
-    cadence = every or default_cadence(waits[0], calendar=calendar)
+    cadence = default_cadence(waits[0], calendar=calendar) if every is None else every
     shown = tuple(format_duration(wait) if calendar else str(wait) for wait in waits)
     return dealt(node, waits, cadence, late, in_order=in_order), shown
 

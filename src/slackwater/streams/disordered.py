@@ -65,7 +65,9 @@ class DisorderedStream(EventStream):
             return OrderedStream(Sort(node))
         calendar = node.schema.calendar
         wait = as_duration(patience, calendar=calendar)
-        (ordered,) = dealt(node, (wait,), every or default_cadence(wait, calendar=calendar), late, in_order=True)
+        (ordered,) = dealt(
+            node, (wait,), default_cadence(wait, calendar=calendar) if every is None else every, late, in_order=True
+        )
         return OrderedStream(ordered)
 
     def in_bands(
