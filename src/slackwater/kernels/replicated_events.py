@@ -231,9 +231,10 @@ def _may_be_told(nodes: Column, node: int, replica: int, rules: Column, standing
     return rule == WHEN_FULLEST and _foremost(standing, TELLS) == replica
 
 
-@kernel(f"int64({_NODES}, int64, int64[::1], int64, {_READ}, int64[:, ::1], int64[:, ::1], int64)")
+@kernel(f"int64({_NODES}, {_NODES}, int64, int64[::1], int64, {_READ}, {_NODES}, {_NODES}, int64)")
 def _revise(
     nodes: Column,
+    bounds: Column,
     node: int,
     counters: Column,
     replica: int,
@@ -252,6 +253,9 @@ def _revise(
         tell(lines, count, ADJUST, start, told, end, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
         nodes[node, OUT_END] = NOWHERE if given == NOWHERE else end
+        block = node // BLOCK
+        for other in range(len(standing)):
+            bounds[block, other] = min(bounds[block, other], _due(nodes, node, other))
     return count
 
 
@@ -412,7 +416,7 @@ def merge_elements(
         standing[replica, NEWEST] = max(standing[replica, NEWEST], start)
         nodes[node, ENDS + replica] = end
         if nodes[node, OUT_END] != NOWHERE:
-            count = _revise(nodes, node, counters, replica, rules, standing, lines, count)
+            count = _revise(nodes, bounds, node, counters, replica, rules, standing, lines, count)
         elif end != NOWHERE and start >= counters[SETTLED] and _may_be_told(nodes, node, replica, rules, standing):
             nodes[node, OUT_END] = end
             tell(lines, count, INSERT, start, end, end, rows[i], 0, 0)
