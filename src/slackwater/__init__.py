@@ -1,6 +1,7 @@
 """Slackwater: the time layer for PySpark."""
 
 from slackwater.policies.aggregates import count, count_distinct, max, mean, min, sum, top_k
+from slackwater.policies.agreement import Agreement
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.punctuations import Punctuations
@@ -13,10 +14,12 @@ from slackwater.streams.bands import Streams
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.ordered import OrderedStream, union
 from slackwater.streams.query import Query, run_together
+from slackwater.streams.replicas import merge_replicas
 
 __all__ = [
     "BEGINNING",
     "FOREVER",
+    "Agreement",
     "DisorderedStream",
     "Every",
     "Late",
@@ -33,6 +36,7 @@ __all__ = [
     "count_distinct",
     "max",
     "mean",
+    "merge_replicas",
     "min",
     "run_together",
     "stream",

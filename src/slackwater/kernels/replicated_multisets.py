@@ -30,6 +30,7 @@ from slackwater.kernels.replicated_events import (
     NODES,
     OUT_END,
     PUNCTUATE,
+    SETTLED,
     START,
     add_node,
     find_node,
@@ -197,6 +198,27 @@ def _equal_ends(
     return count
 
 
+@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], int64, int64, {_TWO}, int64)")
+def _tell_frozen(
+    nodes: Column, node: int, entries: Column, counters: Column, replica: int, t: int, lines: Column, count: int
+) -> int:
+    """Tell the events of a replica that its punctuation freezes, each of which nobody has heard of yet."""
+    start, at = nodes[node, START], nodes[node, ENDS + replica]
+    while at >= 0 and entries[at, END] < t:
+        end, told = entries[at, END], 0
+        out = nodes[node, OUT_END]
+        while out >= 0 and entries[out, END] < end:
+            out = entries[out, NEXT]
+        if out >= 0 and entries[out, END] == end:
+            told = entries[out, COUNT]
+        for _ in range(entries[at, COUNT] - told):
+            _count_up(nodes, node, OUT_END, entries, counters, end)
+            tell(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
+            count += 1
+        at = entries[at, NEXT]
+    return count
+
+
 @kernel(f"void({_TWO}, int64, {_TWO}, int64[::1])")
 def _forget(nodes: Column, node: int, entries: Column, counters: Column) -> None:
     """Leave a node's lists for others to use."""
@@ -224,15 +246,48 @@ def _all_before(nodes: Column, node: int, which: int, entries: Column, t: int) -
     return True
 
 
-@kernel(f"UniTuple(int64, 2)({_TWO}, {_TWO}, int64[::1], {_TWO}, int64, int64, {_TWO}, int64)")
-def _freeze(
-    nodes: Column, bounds: Column, counters: Column, entries: Column, replica: int, t: int, lines: Column, count: int
-) -> tuple[int, int]:
-    """Settle all events that a punctuation freezes; return the count of lines, and whether all fitted.
+@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], int64, int64, int64, {_TWO}, int64)")
+def _settle(
+    nodes: Column,
+    node: int,
+    entries: Column,
+    counters: Column,
+    replica: int,
+    only_frozen: int,
+    t: int,
+    lines: Column,
+    count: int,
+) -> int:
+    """Make the output agree with a replica on a node that its punctuation freezes; return the count of lines."""
+    if only_frozen:
+        count = _tell_frozen(nodes, node, entries, counters, replica, t, lines, count)
+    else:
+        if nodes[node, START] >= counters[SETTLED]:
+            count = _equal_count(nodes, node, entries, counters, replica, lines, count)
+        count = _equal_ends(nodes, node, entries, counters, replica, t, lines, count)
+    if _all_before(nodes, node, ENDS + replica, entries, t):
+        _forget(nodes, node, entries, counters)
+    return count
 
-    Where they did not, it is called again: what was settled is settled again without a word.
+
+@kernel(f"UniTuple(int64, 3)({_TWO}, {_TWO}, int64[::1], {_TWO}, int64, int64, int64, {_TWO}, int64)")
+def _freeze(
+    nodes: Column,
+    bounds: Column,
+    counters: Column,
+    entries: Column,
+    replica: int,
+    only_frozen: int,
+    t: int,
+    lines: Column,
+    count: int,
+) -> tuple[int, int, int]:
+    """Settle all events that a punctuation freezes.
+
+    Return the count of lines, how far the output is complete then, and whether all fitted. Where they did not, it is
+    called again: what was settled is settled again without a word.
     """
-    complete = counters[COMPLETE]
+    complete, promised = counters[SETTLED], t
     for block in range((counters[NODES] + BLOCK - 1) // BLOCK):
         if bounds[block, replica] >= t:
             continue
@@ -243,19 +298,18 @@ def _freeze(
             if _due(nodes, node, replica, entries, complete) < t and nodes[node, START] < t:
                 room = _total(nodes, node, OUT_END, entries) + _total(nodes, node, ENDS + replica, entries)
                 if count + room > len(lines):
-                    return count, 0
-                if nodes[node, START] >= complete:
-                    count = _equal_count(nodes, node, entries, counters, replica, lines, count)
-                count = _equal_ends(nodes, node, entries, counters, replica, t, lines, count)
-                if _all_before(nodes, node, ENDS + replica, entries, t):
-                    _forget(nodes, node, entries, counters)
+                    return count, promised, 0
+                count = _settle(nodes, node, entries, counters, replica, only_frozen, t, lines, count)
+                if nodes[node, LENGTH] == GONE:
                     continue
                 for other in range(bounds.shape[1]):
                     due = _due(nodes, node, other, entries, nodes[node, START] + 1)
                     bounds[block, other] = min(bounds[block, other], due)
+            if only_frozen:
+                promised = min(promised, nodes[node, START])  # it is still to be told
             least = min(least, _due(nodes, node, replica, entries, min(t, nodes[node, START] + 1)))
         bounds[block, replica] = least
-    return count, 1
+    return count, promised, 1
 
 
 @kernel(f"void({_TWO}, int64, int64, {_TWO}, int64[::1], int64, int64, int64)")
@@ -280,8 +334,35 @@ def _is_one_more(nodes: Column, node: int, ins: int, entries: Column, counters: 
     return False
 
 
+@kernel(f"UniTuple(int64, 2)({_TWO}, {_TWO}, int64[::1], {_TWO}, int64, int64, int64, {_TWO}, int64)")
+def _promise(
+    nodes: Column,
+    bounds: Column,
+    counters: Column,
+    entries: Column,
+    replica: int,
+    only_frozen: int,
+    t: int,
+    lines: Column,
+    count: int,
+) -> tuple[int, int]:
+    """Pass a replica's punctuation on, as far as it says more; return the count of lines, and whether all fitted."""
+    if t <= counters[SETTLED]:
+        return count, 1
+    count, promised, all_fit = _freeze(nodes, bounds, counters, entries, replica, only_frozen, t, lines, count)
+    if not all_fit or count == len(lines):
+        return count, 0
+    counters[SETTLED] = t
+    if promised > counters[COMPLETE]:
+        counters[COMPLETE] = promised
+        tell(lines, count, PUNCTUATE, promised, promised, promised, HELD, 0, 0)
+        count += 1
+    return count, 1
+
+
 @kernel(
-    f"UniTuple(int64, 2)({_STATE}, int64, Array(int8, 1, 'C', readonly=True), {', '.join([_READ] * 6)}, int64, {_TWO})"
+    f"UniTuple(int64, 2)({_STATE}, int64, int64, Array(int8, 1, 'C', readonly=True), "
+    f"{', '.join([_READ] * 6)}, int64, {_TWO})"
 )
 def merge_elements(
     nodes: Column,
@@ -291,6 +372,7 @@ def merge_elements(
     counters: Column,
     entries: Column,
     replica: int,
+    only_frozen: int,
     kinds: NDArray[np.int8],
     starts: Column,
     prior_ends: Column,
@@ -311,29 +393,27 @@ def merge_elements(
             return i, count
         start = starts[i]
         if kinds[i] == PUNCTUATE:
-            if start > counters[COMPLETE]:
-                count, all_fit = _freeze(nodes, bounds, counters, entries, replica, start, lines, count)
-                if not all_fit or count == len(lines):
-                    return i, count
-                counters[COMPLETE] = start
-                tell(lines, count, PUNCTUATE, start, start, start, HELD, 0, 0)
-                count += 1
+            count, all_fit = _promise(nodes, bounds, counters, entries, replica, only_frozen, start, lines, count)
+            if not all_fit:
+                return i, count
             continue
         begin, length = offsets[rows[i]], offsets[rows[i] + 1] - offsets[rows[i]]
         hashed = hash_event(start, words, begin, length)
         node = find_node(nodes, table, held, hashed, start, words, begin, length)
         if node < 0:
-            if kinds[i] == ADJUST or start < counters[COMPLETE]:
+            if kinds[i] == ADJUST or start < counters[SETTLED]:
                 counters[IGNORED] += 1
                 continue
             node = add_node(nodes, bounds, table, held, counters, -1 - node, hashed, start, words, begin, length)
         if kinds[i] == ADJUST:
             _revise(nodes, node, ins, entries, counters, start, prior_ends[i], ends[i])
+        elif only_frozen:
+            _count_up(nodes, node, ins, entries, counters, ends[i])
         elif _is_one_more(nodes, node, ins, entries, counters, start, ends[i]):
             tell(lines, count, INSERT, start, ends[i], ends[i], rows[i], 0, 0)
             count += 1
         block = node // BLOCK
-        due = _due(nodes, node, replica, entries, counters[COMPLETE])
+        due = _due(nodes, node, replica, entries, counters[SETTLED])
         bounds[block, replica] = min(bounds[block, replica], due)
     return len(kinds), count
 

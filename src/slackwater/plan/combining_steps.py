@@ -44,7 +44,7 @@ class Union(StepNode):
         require_order("union", *self.streams)
         first = self.streams[0]
         for other in self.streams[1:]:
-            _require_same_columns(first.schema, other.schema)
+            require_same_columns("union", first.schema, other.schema)
             if other.properties.latent != first.properties.latent:
                 stamped, latent = (other, first) if first.properties.latent else (first, other)
                 facts = {"stamped": stamped.line, "latent": latent.line}
@@ -84,12 +84,13 @@ class Union(StepNode):
         return UnionOperator(len(self.streams), self.schema.no_rows, f"step {step!r}", resume)
 
 
-def _require_same_columns(first: EventSchema, other: EventSchema) -> None:
+def require_same_columns(step: str, first: EventSchema, other: EventSchema) -> None:
+    """Refuse streams that differ in their columns or time columns."""
     if first.shown == other.shown and first.time == other.time and first.until == other.until:
         return
     facts = {side: ", ".join(_only_in(a, b)) for side, a, b in (("first", first, other), ("other", other, first))}
     hint = "select() the same columns, of the same types and in the same order, on both"
-    raise SchemaMismatch(message("union takes streams of the same columns and time columns", facts, hint))
+    raise SchemaMismatch(message(f"{step} takes streams of the same columns and time columns", facts, hint))
 
 
 def _only_in(one: EventSchema, other: EventSchema) -> list[str]:

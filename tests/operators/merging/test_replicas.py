@@ -166,6 +166,28 @@ def test_every_agreement_follows_every_replica_at_every_prefix(
     assert agreement.tell is not Tell.FROZEN or went[Adjust] == 0
 
 
+@given(table=tables_with_duplicates(), seed=st.integers(0, 10**6), replicas=st.integers(1, 4), restore=st.booleans())
+def test_equal_events_that_are_told_when_frozen_are_told_once_each(
+    table: TemporalTable, seed: int, replicas: int, restore: bool
+) -> None:
+    """As many as the table has, never revised, and never against a promise."""
+    agreement = Agreement.frozen()
+    merge = MergeRevised(replicas, NO_ROWS, agreement=agreement)
+    inputs, output = [TableBuilder() for _ in range(replicas)], TableBuilder()
+    for port, elements in _interleaved(CASES["R4"].streams(table, seed, replicas), Random(seed)):
+        if restore:
+            merge = MergeRevised(replicas, NO_ROWS, "merge", merge.snapshot(), agreement)
+        for element in elements:
+            inputs[port].add(element)
+        for batch in merge.on_batch(port, batch_of(elements, PAYLOAD)).batches:
+            for element in elements_of(batch):
+                assert not isinstance(element, Adjust)
+                output.add(element)
+        merge.check()
+        check_compatible_multiset(output.table(), [one.table() for one in inputs])
+    assert list(output.table()) == list(table)
+
+
 @pytest.mark.parametrize("case", CASES)
 @given(data=st.data(), seed=st.integers(0, 10**6), replicas=st.integers(1, 3))
 def test_the_output_is_that_of_the_papers_algorithm(case: str, data: st.DataObject, seed: int, replicas: int) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slackwater.errors import BadElement, message
-from slackwater.events.row_bytes import RowCodec
 from slackwater.operators.merging.ordered_replicas import OrderedReplicas
 from slackwater.operators.merging.replica_merge import element_at
+from slackwater.operators.row_bytes import RowCodec
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,7 +4,8 @@ A replica may be attached late, with the time from which on it tells everything.
 there it has not joined: its events count, its punctuations do not, for it knows nothing of what was before. A replica
 that is detached is not listened to any more; attached again, it begins anew.
 
-An input that ends has told everything: that is its last punctuation. When all have ended, nothing is held any more.
+An input that ends may have told everything, or have been cut off: it says nothing by it. When all have ended, the one
+that has come furthest is taken to have told everything, and nothing is held any more.
 Paper: ICDE 2012, section V-B.
 """
 
@@ -39,11 +40,12 @@ StateT = TypeVar("StateT")
 
 @dataclass(frozen=True)
 class Replica:
-    """One input: the time from which on it tells everything, its last punctuation, and whether it takes part."""
+    """One input: from when on it tells everything, its last punctuation, whether it takes part, and has ended."""
 
     tells_from: Instant = BEGINNING
     said: Instant = BEGINNING
     attached: bool = True
+    ended: bool = False
 
     def has_joined(self, complete_before: Instant) -> bool:
         """Whether its punctuations count, where the output is complete up to here."""
@@ -53,10 +55,13 @@ class Replica:
 class ReplicaMerge(Operator[StateT]):
     """A merge of replicas; subclasses say what becomes of their elements."""
 
-    __slots__ = ("_no_rows", "_replicas", "_where")
+    __slots__ = ("_no_rows", "_ordered", "_replicas", "_where")
 
-    def __init__(self, replicas: Sequence[Replica], no_rows: pa.RecordBatch, where: str) -> None:
+    def __init__(
+        self, replicas: Sequence[Replica], no_rows: pa.RecordBatch, where: str, ordered: Sequence[Port] = ()
+    ) -> None:
         self._replicas = list(replicas)
+        self._ordered = frozenset(ordered)
         self._no_rows = no_rows
         self._where = where
 
@@ -82,18 +87,25 @@ class ReplicaMerge(Operator[StateT]):
         replica = self._replicas[port]
         if not replica.attached or not len(batch):
             return NOTHING
+        if port in self._ordered and batch.rows:
+            # On an ordered stream an event says as much as a punctuation at its own time.
+            batch = EventBatch.concat([batch, batch.punctuation(int(batch.data().start[-1]))])
         self._replicas[port] = replace(replica, said=self._held_to_its_word(replica, batch))
         counts = replica.has_joined(self.complete_before)
         told = self._merge(port, batch if counts else batch.data())
         return Emission.of(*told, *self._joined())
 
     def on_end(self, port: Port) -> Emission:
-        """Take the end of a replica for its last punctuation."""
-        replica = self._replicas[port]
-        self._replicas[port] = replace(replica, said=FOREVER if replica.attached else replica.said)
-        told = self._joined()
-        if all(replica.said == FOREVER or not replica.attached for replica in self._replicas):
-            self._finish()
+        """Note that a replica has ended; with the last of them, so does the output."""
+        self._replicas[port] = replace(self._replicas[port], ended=True)
+        if not all(replica.ended or not replica.attached for replica in self._replicas):
+            return NOTHING
+        told = []
+        listened_to = [port for port, replica in enumerate(self._replicas) if replica.attached]
+        if listened_to:
+            furthest = max(listened_to, key=lambda port: self._replicas[port].said)
+            told = self._merge(furthest, punctuation_like(self._no_rows, FOREVER))
+        self._finish()
         return Emission.of(*told)
 
     def attach(self, port: Port, tells_from: Instant) -> None:

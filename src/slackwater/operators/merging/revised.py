@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slackwater.errors import PlanError, message
 from slackwater.kernels import replicated_events as events
 from slackwater.kernels import replicated_multisets as kernel
 from slackwater.operators.merging.revised_replicas import RevisedReplicas, RevisedState
+from slackwater.policies.agreement import Agreement
 from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slackwater.events.batch import EventBatch
@@ -33,7 +38,23 @@ class MultisetState(RevisedState):
 class MergeRevised(RevisedReplicas[MultisetState]):
     """Tells as many of each event as some replica has, and corrects them before they freeze."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_only_frozen")
+
+    def __init__(
+        self,
+        replicas: int,
+        no_rows: pa.RecordBatch,
+        where: str = "merge_replicas",
+        resume: MultisetState | None = None,
+        agreement: Agreement | None = None,
+        ordered: Sequence[Port] = (),
+    ) -> None:
+        self._only_frozen = agreement == Agreement.frozen()
+        if not self._only_frozen and agreement not in {None, Agreement.first()}:
+            facts = {"agreement": str(agreement)}
+            hint = "choose Agreement.first() or Agreement.frozen(), or declare that start and payload are a key"
+            raise PlanError(message(f"{where} cannot count equal events by this agreement", facts, hint))
+        super().__init__(replicas, no_rows, where, resume, ordered)
 
     def _empty(self) -> None:
         super()._empty()
@@ -65,8 +86,9 @@ class MergeRevised(RevisedReplicas[MultisetState]):
         kinds, prior_ends, ends = batch.kinds(), batch.prior_ends(), batch.ends()
         number, offsets, words = rows
         return kernel.merge_elements(
-            *self._state(), self._entries, port, kinds, batch.start, prior_ends, ends, number, offsets, words, at, lines
-        )
+            *self._state(), self._entries, port, int(self._only_frozen), kinds, batch.start, prior_ends, ends, number,
+            offsets, words, at, lines,
+        )  # fmt: skip
 
     def snapshot(self) -> MultisetState:
         """Return the nodes and their lists. Cost: a copy of all that lives."""

@@ -12,12 +12,14 @@ import pyarrow as pa
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import gather
 from slackwater.events.kinds import Kind
-from slackwater.events.row_bytes import WORD, RowBytes, RowCodec
 from slackwater.kernels import replicated_events as kernel
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
+from slackwater.operators.row_bytes import WORD, RowBytes, RowCodec
 from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from slackwater.progress.frontier import Port
@@ -51,9 +53,14 @@ class RevisedReplicas(ReplicaMerge[StateT]):
     __slots__ = ("_bounds", "_codec", "_counters", "_held", "_nodes", "_table")
 
     def __init__(
-        self, replicas: int, no_rows: pa.RecordBatch, where: str = "merge_replicas", resume: StateT | None = None
+        self,
+        replicas: int,
+        no_rows: pa.RecordBatch,
+        where: str = "merge_replicas",
+        resume: StateT | None = None,
+        ordered: Sequence[Port] = (),
     ) -> None:
-        super().__init__(resume.replicas if resume else (Replica(),) * replicas, no_rows, where)
+        super().__init__(resume.replicas if resume else (Replica(),) * replicas, no_rows, where, ordered)
         self._codec = RowCodec(no_rows.schema, where)
         if resume is None:
             self._empty()

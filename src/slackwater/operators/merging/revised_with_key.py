@@ -22,6 +22,8 @@ from slackwater.policies.agreement import Agreement, Revise, Tell
 from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -70,10 +72,11 @@ class MergeRevisedWithKey(RevisedReplicas[RankedState]):
         where: str = "merge_replicas",
         resume: RankedState | None = None,
         agreement: Agreement | None = None,
+        ordered: Sequence[Port] = (),
     ) -> None:
         self._agreement = agreement or Agreement.first()
         self._standing = _fresh(replicas)
-        super().__init__(replicas, no_rows, where, resume)
+        super().__init__(replicas, no_rows, where, resume, ordered)
 
     def _restore(self, state: RankedState) -> None:
         self._standing = state.standing.copy()

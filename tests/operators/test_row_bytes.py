@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from slackwater.errors import SchemaMismatch
 from slackwater.events.elements import rows_of
-from slackwater.events.row_bytes import RowCodec
+from slackwater.operators.row_bytes import RowCodec
 
 if TYPE_CHECKING:
-    from slackwater.events.row_bytes import RowBytes
+    from slackwater.operators.row_bytes import RowBytes
 
 _UTC = UTC
 
