@@ -142,7 +142,7 @@ def _more_in(nodes: Column, node: int, one: int, other: int, entries: Column, la
 
 @kernel(f"int64({_TWO}, int64, int64, {_TWO}, int64)")
 def _due(nodes: Column, node: int, replica: int, entries: Column, complete: int) -> int:
-    """The time that a replica's punctuation must pass for a node to need attention."""
+    """The time that a replica's punctuation must pass for a node to need attention: first of all its start."""
     if nodes[node, START] >= complete:
         return nodes[node, START]
     given, told = nodes[node, ENDS + replica], nodes[node, OUT_END]
@@ -287,7 +287,8 @@ def _freeze(
     Return the count of lines, how far the output is complete then, and whether all fitted. Where they did not, it is
     called again: what was settled is settled again without a word.
     """
-    complete, promised = counters[SETTLED], t
+    # Where only what is frozen is told, a node needs attention as long as it lives: it holds the promise back.
+    complete, promised = _NOWHERE if only_frozen else counters[SETTLED], t
     for block in range((counters[NODES] + BLOCK - 1) // BLOCK):
         if bounds[block, replica] >= t:
             continue
@@ -303,11 +304,12 @@ def _freeze(
                 if nodes[node, LENGTH] == GONE:
                     continue
                 for other in range(bounds.shape[1]):
-                    due = _due(nodes, node, other, entries, nodes[node, START] + 1)
+                    due = _due(nodes, node, other, entries, _NOWHERE if only_frozen else nodes[node, START] + 1)
                     bounds[block, other] = min(bounds[block, other], due)
             if only_frozen:
-                promised = min(promised, nodes[node, START])  # it is still to be told
-            least = min(least, _due(nodes, node, replica, entries, min(t, nodes[node, START] + 1)))
+                promised, least = min(promised, nodes[node, START]), min(least, nodes[node, START])
+            else:
+                least = min(least, _due(nodes, node, replica, entries, min(t, nodes[node, START] + 1)))
         bounds[block, replica] = least
     return count, promised, 1
 
@@ -413,7 +415,7 @@ def merge_elements(
             tell(lines, count, INSERT, start, ends[i], ends[i], rows[i], 0, 0)
             count += 1
         block = node // BLOCK
-        due = _due(nodes, node, replica, entries, counters[SETTLED])
+        due = _due(nodes, node, replica, entries, _NOWHERE if only_frozen else counters[SETTLED])
         bounds[block, replica] = min(bounds[block, replica], due)
     return len(kinds), count
 
