@@ -8,10 +8,6 @@ from slackwater.streams.event_stream import EventStream
 class OrderedStream(EventStream):
     """A stream in order of time, with or without ties."""
 
-    def sort(self) -> OrderedStream:
-        """Return the stream as it is: it is in order. So merge_replicas(...).sort() can be written for any replicas."""
-        return self
-
 
 def union(first: EventStream, *others: EventStream) -> OrderedStream:
     """Put ordered streams of the same columns together, in order of time.
