@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from slackwater.errors import BrokenPunctuation, Incompatible
-from slackwater.events.elements import Adjust, Insert, Punctuate
+from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
+from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
+from slackwater.policies.agreement import Agreement, Revise
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.temporal.compatibility import (
     check_compatible,
@@ -291,3 +294,44 @@ def test_section_iii_b_an_output_at_the_largest_stable_point_has_the_same_frozen
     assert str(first_violation(without_c, [I1, I2])).startswith("C3")
     with_x = _table(14, ("A", 2, 16), ("B", 3, 10), ("C", 4, 18), ("X", 4, 18))
     assert str(first_violation(with_x, [I1, I2])).startswith("C2")
+
+
+# Table III: chattiness.
+
+CHATTER: list[tuple[int, Element]] = [
+    (0, Insert(("A",), 6, 10)),
+    (1, Insert(("A",), 6, 12)),
+    (1, Insert(("B",), 7, 14)),
+    (0, Adjust(("A",), 6, 10, 15)),
+    (1, Adjust(("A",), 6, 12, 15)),
+    (1, Punctuate(16)),
+]
+"""What In1 (0) and In2 (1) say, line by line."""
+
+OUTPUTS = {
+    "Out1": (
+        Agreement.first().revising(Revise.ALWAYS),
+        ["insert(A, 6, 10)", "adjust(A, 6, 10, 12)", "insert(B, 7, 14)", "adjust(A, 6, 12, 15)", "punctuate(16)"],
+    ),
+    "Out2": (Agreement.frozen(), ["insert(A, 6, 15)", "insert(B, 7, 14)", "punctuate(16)"]),
+    "Out3": (
+        Agreement.first(),
+        ["insert(A, 6, 10)", "insert(B, 7, 14)", "adjust(A, 6, 10, 15)", "punctuate(16)"],
+    ),
+}
+"""The three outputs, and the agreements that make them."""
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_table_3_each_output_is_an_agreement(output: str) -> None:
+    """Every change at once; nothing before it is stable; the first version at once, and changes when they are stable."""
+    agreement, expected = OUTPUTS[output]
+    payload = pa.schema({"p": pa.string()})
+    merge = MergeRevisedWithKey(2, batch_of([], payload).payload, agreement=agreement)
+    said = [
+        str(told).replace("('A',)", "A").replace("('B',)", "B")
+        for port, element in CHATTER
+        for batch in merge.on_batch(port, batch_of([element], payload)).batches
+        for told in elements_of(batch)
+    ]
+    assert said == expected
