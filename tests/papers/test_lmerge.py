@@ -324,7 +324,7 @@ OUTPUTS = {
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_table_3_each_output_is_an_agreement(output: str) -> None:
-    """Every change at once; nothing before it is stable; the first version at once, and changes when they are stable."""
+    """Every change at once; nothing before it is stable; the first version at once, changes when they are stable."""
     agreement, expected = OUTPUTS[output]
     payload = pa.schema({"p": pa.string()})
     merge = MergeRevisedWithKey(2, batch_of([], payload).payload, agreement=agreement)
