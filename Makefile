@@ -27,7 +27,7 @@ check: $(READY) ## ruff and mypy only
 laws: $(READY) ## only the laws (nothing lost, punctuations never go back, ...), with more examples each
 	@$(BIN)/python -m pytest -q tests/laws --hypothesis-profile=thorough
 
-bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|all, QUICK=1 for the short run: a table, then one JSON line
+bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|all, QUICK=1 for the short run: a table, then one JSON line
 	@$(BIN)/python benchmarks/run.py $(NAME) $(if $(QUICK),--quick)
 
 figures: $(READY) ## redraw docs/figures from benchmarks/results

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import bands
 import ets
+import merge
 import sort
 import sort_as_needed
 import union
@@ -23,6 +24,7 @@ BENCHMARKS: dict[str, tuple[Callable[..., None], ...]] = {
     "sort": (sort.run,),
     "sort_as_needed": (sort_as_needed.run,),
     "bands": (bands.run,),
+    "merge": (merge.run,),
 }
 """What each name runs. The union's throughput belongs to the figures of on-demand punctuations too."""
 
