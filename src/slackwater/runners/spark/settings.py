@@ -1,0 +1,39 @@
+"""Settings of a Spark session that a query needs when it starts, and which it keeps for itself from then on."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+_ROCKS_DB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_STATE_STORE: Final = "spark.sql.streaming.stateStore"
+
+
+def stream_settings(shards: int) -> dict[str, str]:
+    """State in RocksDB, of which a micro-batch stores what changed; one partition for each shard."""
+    return {
+        f"{_STATE_STORE}.providerClass": _ROCKS_DB,
+        f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.shuffle.partitions": str(shards),
+    }
+
+
+@contextmanager
+def settled(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set what a query copies when it starts, and put the session back as it was."""
+    before: dict[str, str | None] = {name: session.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, earlier in before.items():
+            if earlier is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, earlier)

@@ -1,0 +1,57 @@
+"""A Spark DataFrame, streaming or not, as the source of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
+
+from slackwater.errors import PlanError, message
+from slackwater.events.schema import EventSchema
+from slackwater.plan.node import SourceNode
+from slackwater.plan.properties import Extent, Properties
+from slackwater.policies.punctuations import Punctuations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from slackwater.plan.feed import Reader
+    from slackwater.progress.clock import Clock
+
+
+@dataclass(frozen=True)
+class SparkFeed:
+    """The rows of a DataFrame. Only Spark reads them, so that in process it cannot be opened.
+
+    On the way to Python workers, plans leave their DataFrames behind.
+    """
+
+    name: str
+    schema: pa.Schema
+    live: bool
+    frame: DataFrame | None = field(default=None, compare=False)
+
+    def open(self, clock: Clock, wake: Callable[[], None]) -> Reader:  # noqa: ARG002 - it cannot be opened
+        """Refuse: rows do not leave Spark."""
+        _refuse_in_process(self.name)
+
+    def __reduce__(self) -> tuple[type[SparkFeed], tuple[str, pa.Schema, bool]]:
+        return SparkFeed, (self.name, self.schema, self.live)
+
+
+def source(frame: DataFrame, *, time: str, until: str | None = None, name: str = "frame") -> SourceNode:
+    """Make a source of a DataFrame: `DisorderedStream(source(frame, time="at"))` is a stream of its rows."""
+    # A frame of no rows tells how Spark shows these columns in Arrow, and by its limit without a job; a streaming one
+    # cannot be asked itself.
+    schema = frame.sparkSession.createDataFrame([], frame.schema).limit(0).toArrow().schema
+    event_schema = EventSchema.of(schema, time, until, "source")
+    extent = Extent.POINTS if until is None else Extent.INTERVALS
+    feed = SparkFeed(name, schema, frame.isStreaming, frame)
+    return SourceNode(name, feed, event_schema, Properties(extent=extent), Punctuations.none())
+
+
+def _refuse_in_process(name: str) -> NoReturn:
+    hint = "use slackwater.runners.spark.start() or to_frames()"
+    raise PlanError(message("a stream of a Spark DataFrame runs on Spark only", {"source": name}, hint))

@@ -1,0 +1,45 @@
+"""A driver of its own for tests: sorts the files of a folder on Spark, one file per micro-batch, until all are done.
+
+    python drive.py classic|connect FOLDER PATIENCE
+
+The folder holds `in`; `checkpoint`, `main` and `late` are made in it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+from slackwater.runners import spark as on_spark
+
+COLUMNS = "at timestamp, n long, word string"
+
+
+def run(session: SparkSession, folder: str, patience: str) -> None:
+    """Run to the end of what is there."""
+    frame = session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(f"{folder}/in")
+    ordered = sw.DisorderedStream(on_spark.source(frame, time="at")).sort(patience=patience, every=sw.Every.batch())
+    query = on_spark.start(
+        ordered,
+        checkpoint=f"{folder}/checkpoint",
+        main=on_spark.ParquetSink(f"{folder}/main"),
+        late=on_spark.ParquetSink(f"{folder}/late"),
+        trigger={"availableNow": True},
+    )
+    query.awaitTermination()
+
+
+def session_of(kind: str) -> SparkSession:
+    """A session with two cores, in this process or behind Spark Connect."""
+    if kind == "connect":
+        return SparkSession.builder.remote("local[2]").getOrCreate()
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    return builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+
+
+if __name__ == "__main__":
+    session = session_of(sys.argv[1])
+    run(session, *sys.argv[2:])
+    session.stop()

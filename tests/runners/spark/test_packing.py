@@ -1,0 +1,34 @@
+"""Packing: chunks of one size whatever comes in, and arrivals in the order of tasks whatever order they come in."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from slackwater.runners.spark.arrow_bytes import to_buffer
+from slackwater.runners.spark.packing import Arrivals, PackedRow, _gathered
+
+_ROWS = pa.record_batch({"n": list(range(10))})
+
+
+@pytest.mark.parametrize("cuts", [[10], [0, 10], [1] * 10, [3, 4, 3], [4, 0, 4, 2], [0]])
+def test_batches_are_gathered_and_cut_to_chunks_of_one_size(cuts: list[int]) -> None:
+    """In their order; only the last may be smaller."""
+    batches, first = [], 0
+    for length in cuts:
+        batches.append(_ROWS.slice(first, length))
+        first += length
+    chunks = list(_gathered(batches, 4))
+    sizes = [4] * (first // 4) + ([first % 4] if first % 4 else [])
+    assert [chunk.num_rows for chunk in chunks] == sizes
+    assert [n for chunk in chunks for n in chunk.column("n").to_pylist()] == list(range(first))
+
+
+def test_arrivals_are_in_the_order_of_their_tasks() -> None:
+    """A shuffle keeps no order; statistics may come first or last, and from tasks that sent no rows here."""
+    arrivals = Arrivals()
+    for task, number, high_water in ((1, 0, 7), (0, 1, 5), (2, -1, 90), (0, -1, 5), (0, 0, 4), (1, -1, 7)):
+        body = None if number < 0 else to_buffer(pa.record_batch({"n": [10 * task + number]})).to_pybytes()
+        arrivals.add(PackedRow(0, task, number, 1, high_water, body))
+    assert [chunk.column("n")[0].as_py() for chunk in arrivals.chunks()] == [0, 1, 10]
+    assert arrivals.high_water == 90

@@ -1,0 +1,313 @@
+"""The Spark runner on real Spark: what it gives is what the same cuts give in process, whatever happens in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+from slackwater.errors import PlanError
+from slackwater.runners import spark as on_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+# Spark leaves sockets to its workers open; that is not for these tests to mend.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+_SCHEMA = pa.schema({"at": pa.timestamp("us", "UTC"), "n": pa.int64(), "word": pa.string()})
+_COLUMNS = "at timestamp, n long, word string"
+_PATIENCE = "40us"
+_DRIVER = Path(__file__).with_name("drive.py")
+_PATIENT_SECONDS = 100
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    """A disordered stream, cut at random; some rows are too late for the patience."""
+
+    tables: list[pa.Table]
+
+    @classmethod
+    def seeded(cls, seed: int, cuts: int = 5, rows: int = 3_000) -> _Cuts:
+        """Times that go back and tie, words that are missing now and then, cuts of any length."""
+        random = np.random.default_rng(seed)
+        late_by = random.integers(0, 150, rows) * (random.random(rows) < 0.2)
+        at = np.maximum(np.arange(rows) // 4 - late_by, 0)
+        words = np.array([None, "", "tide", "slack water"], dtype=object)[random.integers(0, 4, rows)]
+        columns = [pa.array(at).cast(_SCHEMA.field("at").type), pa.array(np.arange(rows)), pa.array(words, pa.string())]
+        table = pa.table(columns, schema=_SCHEMA)
+        edges = [0, *sorted(random.choice(np.arange(1, rows), cuts - 1, replace=False).tolist()), rows]
+        return cls([table.slice(first, stop - first) for first, stop in pairwise(edges)])
+
+    def write(self, folder: Path, which: slice = slice(None)) -> None:
+        """Write a file per cut, in their order of arrival: Spark goes by the times of the files."""
+        folder.mkdir(exist_ok=True)
+        for number in range(len(self.tables))[which]:
+            hidden = folder / f".{number:04}"
+            pq.write_table(self.tables[number], hidden)
+            os.utime(hidden, (1_000 + number, 1_000 + number))
+            hidden.rename(folder / f"{number:04}.parquet")
+
+    def in_process(self) -> list[_Rows]:
+        """What each cut gives in process."""
+        source = sw.PushSource(_SCHEMA)
+        main: list[pa.RecordBatch] = []
+        late: list[pa.RecordBatch] = []
+        ordered = _sorted(sw.stream(source, time="at"))
+        query = ordered.open(main.append, clock=sw.ManualClock(), on_late=late.append)
+        given = []
+        for table in self.tables:
+            source.push(table.combine_chunks())
+            query.work()
+            given.append(
+                _Rows(pa.Table.from_batches(main, ordered.schema), pa.Table.from_batches(late, ordered.late.schema))
+            )
+            main.clear()
+            late.clear()
+        return given
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows in order, and late rows."""
+
+    main: pa.Table
+    late: pa.Table
+
+
+def _sorted(stream: sw.DisorderedStream) -> sw.OrderedStream:
+    return stream.sort(patience=_PATIENCE, every=sw.Every.batch())
+
+
+def _start(session: SparkSession, folder: Path, stream: sw.OrderedStream | None = None) -> None:
+    """Run a query from its checkpoint, if there is one, to the end of the files that are there."""
+    query = on_spark.start(
+        stream or _sorted(_stream(_streaming(session, folder / "in"))),
+        checkpoint=str(folder / "checkpoint"),
+        main=on_spark.ParquetSink(str(folder / "main")),
+        late=on_spark.ParquetSink(str(folder / "late")),
+        trigger={"availableNow": True},
+    )
+    query.awaitTermination()
+
+
+def _streaming(session: SparkSession, folder: Path) -> DataFrame:
+    return session.readStream.schema(_COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def _stream(frame: DataFrame) -> sw.DisorderedStream:
+    return sw.DisorderedStream(on_spark.source(frame, time="at"))
+
+
+def _assert_written(folder: Path, expected: list[_Rows]) -> None:
+    """Each micro-batch has written what its cut gives, in the same order: nothing is lost, nothing doubled."""
+    assert any(rows.late.num_rows for rows in expected), "an example without late rows shows little"
+    for output in ("main", "late"):
+        folders = {f"batch_id={number}" for number in range(len(expected))}
+        assert {path.name for path in (folder / output).iterdir()} == folders
+    for number, rows in enumerate(expected):
+        assert _read(folder / f"main/batch_id={number}", rows.main).equals(rows.main), number
+        assert _read(folder / f"late/batch_id={number}", rows.late).equals(rows.late), number
+
+
+def _read(folder: Path, like: pa.Table) -> pa.Table:
+    """The rows of a folder, in the types of the table that they are compared with: Parquet has not all of them."""
+    parts = [pq.read_table(file, partitioning=None) for file in sorted(folder.glob("*.parquet"))]
+    return pa.concat_tables(parts).select(like.column_names).cast(like.schema)
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    """A classic session whose workers are the Python of these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()
+
+
+# ---- the same as in process -----------------------------------------------------------------------------------------
+
+
+def test_a_stream_gives_what_the_same_cuts_give_in_process(session: SparkSession, tmp_path: Path) -> None:
+    """Rows in order, ties as they came, and late rows with the bound that they missed, micro-batch by micro-batch.
+
+    The session has its own settings again: a query copies them when it starts.
+    """
+    names = ("spark.sql.shuffle.partitions", "spark.sql.streaming.stateStore.providerClass")
+    before = [session.conf.get(name) for name in names]
+    cuts = _Cuts.seeded(1)
+    cuts.write(tmp_path / "in")
+    _start(session, tmp_path)
+    _assert_written(tmp_path, cuts.in_process())
+    assert [session.conf.get(name) for name in names] == before
+
+
+def test_a_frame_that_ends_gives_what_one_batch_gives_in_process(session: SparkSession, tmp_path: Path) -> None:
+    """It is one micro-batch, after which everything is flushed: no row is late against another."""
+    cuts = _Cuts([pa.concat_tables(_Cuts.seeded(2).tables).combine_chunks()])
+    cuts.write(tmp_path / "in")
+    frames = on_spark.to_frames(_sorted(_stream(session.read.schema(_COLUMNS).parquet(str(tmp_path / "in")))))
+    expected = _sorted(sw.stream(cuts.tables[0], time="at")).run()
+    assert frames["main"].toArrow().cast(expected.table.schema).equals(expected.table)
+    assert frames["late"].count() == 0
+
+
+def test_an_event_may_last(session: SparkSession) -> None:
+    """The end is another time column; one that is not known yet is null."""
+    rows = [(at, None if at % 3 == 0 else at + 2, f"row {at}") for at in (5, 3, 9, 1, 7)]
+    frame = session.createDataFrame(rows, "at long, to long, word string").coalesce(1)
+    stream = sw.DisorderedStream(on_spark.source(frame, time="at", until="to"))
+    frames = on_spark.to_frames(stream.sort(patience=1, every=sw.Every.batch(), late=sw.Late.drop()))
+    assert frames["main"].toArrow().to_pylist() == [
+        {"at": at, "to": to, "word": word} for at, to, word in sorted(rows, key=lambda row: row[0])
+    ]
+    assert list(frames) == ["main"]
+
+
+def test_spark_connect_gives_the_same(tmp_path: Path) -> None:
+    """The same calls on a session that has no JVM in its process."""
+    cuts = _Cuts.seeded(3, cuts=3)
+    cuts.write(tmp_path / "in")
+    with _driver("connect", tmp_path) as driver:
+        assert driver.wait(_PATIENT_SECONDS) == 0, (tmp_path / "log").read_text()
+    _assert_written(tmp_path, cuts.in_process())
+
+
+# ---- stopped, killed, resumed ---------------------------------------------------------------------------------------
+
+
+def test_a_query_goes_on_from_its_checkpoint(session: SparkSession, tmp_path: Path) -> None:
+    """Stopped and started again, it writes the same files as one that was not."""
+    cuts = _Cuts.seeded(4, cuts=4)
+    for which in (slice(2), slice(2, None)):
+        cuts.write(tmp_path / "in", which)
+        _start(session, tmp_path)
+    _assert_written(tmp_path, cuts.in_process())
+
+
+@pytest.mark.parametrize(
+    ("moment", "not_yet"),
+    [
+        ("checkpoint/offsets/1", "checkpoint/state/0/0/2.changelog"),
+        ("checkpoint/state/0/0/2.changelog", "late/batch_id=1/_SUCCESS"),
+    ],
+    ids=["before its state was stored", "between its state and its rows"],
+)
+def test_a_query_whose_driver_was_killed_goes_on(
+    session: SparkSession, tmp_path: Path, moment: str, not_yet: str
+) -> None:
+    """Killed by SIGKILL in the second micro-batch, with its JVM: no row is lost, none is doubled."""
+    cuts = _Cuts.seeded(5, cuts=4)
+    cuts.write(tmp_path / "in")
+    with _driver("classic", tmp_path) as driver:
+        deadline = time.monotonic() + _PATIENT_SECONDS
+        while not (tmp_path / moment).exists():
+            assert driver.poll() is None, (tmp_path / "log").read_text()
+            assert time.monotonic() < deadline, moment
+            time.sleep(0.001)
+    assert not (tmp_path / not_yet).exists(), "it was killed too late to show what it should"
+    _start(session, tmp_path)
+    _assert_written(tmp_path, cuts.in_process())
+
+
+@contextmanager
+def _driver(kind: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that runs the query, and a JVM of its own in the same process group."""
+    command = [sys.executable, str(_DRIVER), kind, str(folder), _PATIENCE]
+    env = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    with (folder / "log").open("wb") as log:
+        driver = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=env)  # noqa: S603
+    try:
+        yield driver
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+
+
+# ---- refusals -------------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_of_another_plan_is_refused(session: SparkSession, tmp_path: Path) -> None:
+    """And the message says what differs."""
+    cuts = _Cuts.seeded(6, cuts=2)
+    cuts.write(tmp_path / "in", slice(1))
+    _start(session, tmp_path)
+    cuts.write(tmp_path / "in", slice(1, 2))
+    other = _stream(_streaming(session, tmp_path / "in")).sort(patience="1s", every=sw.Every.batch())
+    with pytest.raises(StreamingQueryException, match=r"(?s)different plan.*patience=40us.*patience=1s"):
+        _start(session, tmp_path, other)
+
+
+def test_a_row_without_a_time_stops_the_query_and_is_named(session: SparkSession, tmp_path: Path) -> None:
+    """Nothing of its micro-batch is written."""
+    rows = pa.table({"at": [1, None], "n": [0, 1], "word": ["a", "b"]}, schema=_SCHEMA)
+    _Cuts([rows]).write(tmp_path / "in")
+    with pytest.raises(StreamingQueryException, match=r"(?s)got a row without a time.*column  at"):
+        _start(session, tmp_path)
+    assert not list(tmp_path.glob("main/**/*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("options", "late", "said"),
+    [
+        ({"every": sw.Every.rows(10)}, "late", "rows of a micro-batch are simultaneous"),
+        ({"every": sw.Every.batch()}, None, "nobody takes them"),
+        ({"every": sw.Every.batch(), "late": sw.Late.drop()}, "late", "no step of this plan diverts"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_spark_starts(
+    session: SparkSession, tmp_path: Path, options: dict[str, Any], late: str | None, said: str
+) -> None:
+    """With the words of the library."""
+    (tmp_path / "in").mkdir()
+    ordered = _stream(_streaming(session, tmp_path / "in")).sort(patience=_PATIENCE, **options)
+    main = on_spark.ParquetSink(str(tmp_path / "main"))
+    late_sink = None if late is None else on_spark.ParquetSink(str(tmp_path / late))
+    with pytest.raises(PlanError, match=said):
+        on_spark.start(ordered, checkpoint=str(tmp_path / "checkpoint"), main=main, late=late_sink)
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_streams_and_frames_that_end_have_their_own_calls(session: SparkSession, tmp_path: Path) -> None:
+    """Each points to the other."""
+    (tmp_path / "in").mkdir()
+    streaming = _sorted(_stream(_streaming(session, tmp_path / "in")))
+    ending = _sorted(_stream(session.read.schema(_COLUMNS).parquet(str(tmp_path / "in"))))
+    sink = on_spark.ParquetSink(str(tmp_path / "out"))
+    with pytest.raises(PlanError, match=r"use to_frames\(\)"):
+        on_spark.start(ending, checkpoint=str(tmp_path / "checkpoint"), main=sink, late=sink)
+    with pytest.raises(PlanError, match=r"use start\(\)"):
+        on_spark.to_frames(streaming)
+    with pytest.raises(PlanError, match="runs on Spark only"):
+        ending.run()
+
+
+def test_the_library_alone_loads_neither_pyspark_nor_java() -> None:
+    """Whoever runs in process does not pay for Spark."""
+    said = "import sys, slackwater; print({'pyspark', 'py4j', 'pandas'} & set(sys.modules))"
+    assert subprocess.check_output([sys.executable, "-c", said], text=True) == "set()\n"  # noqa: S603 - our own words

@@ -1,0 +1,207 @@
+"""What is stored of a shard: it comes back at any time, and a micro-batch writes what changed and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slackwater as sw
+from slackwater.errors import PlanError, RunError
+from slackwater.events.schema import EventSchema
+from slackwater.operators.emission import LATE
+from slackwater.plan.node import SideOutput, SourceNode
+from slackwater.plan.ordering_steps import Punctuate
+from slackwater.plan.properties import Properties
+from slackwater.policies.punctuations import Punctuations
+from slackwater.runners.spark import resident
+from slackwater.runners.spark.segment_store import Head, SegmentStore
+from slackwater.runners.spark.shard import Shard, ShardPlan
+from slackwater.runners.spark.source import SparkFeed
+from slackwater.runners.spark.state_codec import form_of, value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SCHEMA = pa.schema({"at": pa.int64(), "word": pa.string()})
+_CHUNK = 40_000
+
+
+@dataclass
+class _Segments:
+    """Segments in memory, and how much was written since the last look."""
+
+    stored: dict[int, bytes] = field(default_factory=dict)
+    written: int = 0
+
+    def read(self, number: int) -> bytes | None:
+        """Return a segment."""
+        return self.stored.get(number)
+
+    def write(self, number: int, segment: bytes) -> None:
+        """Keep a segment, and count its bytes."""
+        self.stored[number] = segment
+        self.written += len(segment)
+
+    def remove(self, number: int) -> None:
+        """Forget a segment, which must be there."""
+        del self.stored[number]
+
+
+def _plan(patience: int = 100_000) -> ShardPlan:
+    feed = SparkFeed("frame", _SCHEMA, live=True)
+    node = SourceNode("frame", feed, EventSchema.of(_SCHEMA, "at"), Properties(), Punctuations.none())
+    ordered = sw.DisorderedStream(node).sort(patience=patience, every=sw.Every.batch())
+    (punctuate,) = (step for step in ordered.node.inputs if isinstance(step, Punctuate))
+    return ShardPlan({"main": ordered.node, LATE: SideOutput(punctuate, LATE)})
+
+
+def _chunks(number: int) -> list[pa.RecordBatch]:
+    """The chunks of a micro-batch; one row in a hundred is late by up to three micro-batches, so some too late."""
+    random = np.random.default_rng(number)
+    at = np.arange(number * _CHUNK, (number + 1) * _CHUNK)
+    at -= random.integers(0, 3 * _CHUNK, _CHUNK) * (random.random(_CHUNK) < 0.01)
+    rows = pa.record_batch([pa.array(at), pa.array([f"row {time}" for time in at])], schema=_SCHEMA)
+    return [rows.slice(0, 30_000), rows.slice(30_000)]
+
+
+def _take(shard: Shard, number: int) -> list[tuple[str, list[Any]]]:
+    chunks = _chunks(number)
+    high_water = max(int(chunk.column("at").to_numpy().max()) for chunk in chunks)
+    return _shown(shard.take(chunks, high_water))
+
+
+def _shown(released: Iterable[tuple[str, pa.RecordBatch]]) -> list[tuple[str, list[Any]]]:
+    return [(output, rows.to_pylist()) for output, rows in released]
+
+
+def test_a_shard_that_is_stored_and_read_after_each_micro_batch_gives_the_same() -> None:
+    """Rows in order and late rows, up to the last."""
+    whole, segments = Shard(_plan()), _Segments()
+    SegmentStore().save(segments, whole.snapshot())
+    late = 0
+    for number in range(8):
+        head = Head.read(segments)
+        assert head is not None
+        store, snapshot = SegmentStore.load(segments, head, {})
+        shard = Shard(_plan(), snapshot)
+        given = _take(shard, number)
+        assert given == _take(whole, number)
+        late += sum(len(rows) for output, rows in given if output == LATE)
+        store.save(segments, shard.snapshot())
+    assert late > 0
+    assert _shown(shard.end()) == _shown(whole.end())
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["kept in memory", "read each time"])
+def test_a_micro_batch_writes_as_much_however_much_is_held(*, resumed: bool) -> None:
+    """What came and what was released decide how much; what was taken is forgotten."""
+    (little, held_little), (much, held_much) = (_written_and_held(batches, resumed=resumed) for batches in (4, 16))
+    assert held_much > 3 * held_little
+    assert much < 1.2 * little
+
+
+def _written_and_held(batches: int, *, resumed: bool) -> tuple[int, int]:
+    """The bytes written by eight micro-batches when as many rows go as come, and the bytes stored then."""
+    plan = _plan(patience=batches * _CHUNK)
+    shard, store, segments = Shard(plan), SegmentStore(), _Segments()
+    for number in range(batches + 10):
+        if resumed and (head := Head.read(segments)) is not None:
+            store, snapshot = SegmentStore.load(segments, head, {})
+            shard = Shard(plan, snapshot)
+        if number == batches + 2:
+            segments.written = 0
+        _take(shard, number)
+        store.save(segments, shard.snapshot())
+    return segments.written, sum(map(len, segments.stored.values()))
+
+
+def test_what_is_stored_is_forgotten_at_the_end() -> None:
+    """Only the head is left of a shard that holds nothing."""
+    shard, store, segments = Shard(_plan()), SegmentStore(), _Segments()
+    _take(shard, 0)
+    store.save(segments, shard.snapshot())
+    assert len(segments.stored) > 1
+    _shown(shard.end())
+    store.save(segments, shard.snapshot())
+    assert len(segments.stored) == 1
+
+
+def test_a_missing_or_damaged_segment_is_refused() -> None:
+    """With its number, and before anything is made of it."""
+    shard, store, segments = Shard(_plan()), SegmentStore(), _Segments()
+    _take(shard, 0)
+    store.save(segments, shard.snapshot())
+    head = Head.read(segments)
+    assert head is not None
+    last = max(segments.stored)
+    sound = segments.stored[last]
+    segments.stored[last] = sound[:-9]
+    with pytest.raises(RunError, match=rf"(?s)truncated or damaged.*segment +{last}"):
+        SegmentStore.load(segments, head, {})
+    del segments.stored[last]
+    with pytest.raises(RunError, match=rf"(?s)lacks a segment.*{last}"):
+        SegmentStore.load(segments, head, {})
+
+
+def test_state_of_another_plan_is_refused() -> None:
+    """And the message says what differs."""
+    snapshot = Shard(_plan(patience=5)).snapshot()
+    with pytest.raises(PlanError, match=r"(?s)different plan.*patience=5 .*patience=6 "):
+        Shard(_plan(patience=6), snapshot)
+
+
+def test_a_state_that_nobody_knows_is_refused() -> None:
+    """When it is to be stored, and when it is read."""
+    with pytest.raises(PlanError, match="cannot store the state"):
+        form_of(frozenset(), number_of=id)
+    with pytest.raises(RunError, match=r"(?s)does not fit.*Unheard.*no such state"):
+        value_of({"class": "Unheard", "fields": {}}, lambda number, read: read(_chunks(number)[0]))
+    with pytest.raises(RunError, match=r"(?s)does not fit.*Piece.*times.*times, rows"):
+        value_of({"class": "Piece", "fields": {"times": 1}}, lambda number, read: read(_chunks(number)[0]))
+
+
+def test_columns_in_memory_are_not_read_again() -> None:
+    """Even if others have worked on the shard since: what they stored is read, and no more."""
+    shard, store, segments = Shard(_plan()), SegmentStore(), _Segments()
+    for number in (0, 1):
+        _take(shard, number)
+        store.save(segments, shard.snapshot())
+    known = store.leaves()
+    _take(shard, 2)
+    store.save(segments, shard.snapshot())
+    head = Head.read(segments)
+    assert head is not None
+    for number in known.keys() & segments.stored.keys():
+        segments.stored[number] = b"nobody reads this"
+    again, snapshot = SegmentStore.load(segments, head, known)
+    assert len(again.leaves().keys() & known.keys()) > 1
+    assert len(again.leaves().keys() - known.keys()) > 1
+    assert _take(Shard(_plan(), snapshot), 3) == _take(shard, 3)
+
+
+def test_numbers_are_never_used_twice() -> None:
+    """Not even by another attempt at the same micro-batch: columns in memory go by their numbers."""
+    shard, segments = Shard(_plan()), _Segments()
+    _take(shard, 0)
+    stores = [SegmentStore(), SegmentStore()]
+    for store in stores:
+        store.save(segments, shard.snapshot())
+    assert not stores[0].leaves().keys() & stores[1].leaves().keys()
+
+
+def test_a_process_keeps_the_columns_of_the_shards_that_it_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much as the limit allows, and in any case the last; they are handed over once."""
+    monkeypatch.setattr(resident, "_resident", {})
+    monkeypatch.setattr(resident, "_MOST_BYTES", 2 * 800)
+    column = np.arange(100)
+    for number in range(3):
+        resident.keep_resident(("query", number), {number: column})
+    assert resident.take_resident(("query", 0)) == {}
+    assert resident.take_resident(("query", 1)) == {1: column}
+    assert resident.take_resident(("query", 1)) == {}
+    resident.keep_resident(("query", 3), {3: np.arange(1_000)})
+    assert list(resident._resident) == [("query", 3)]
