@@ -137,11 +137,23 @@ def _read(folder: Path, like: pa.Table) -> pa.Table:
     return pa.concat_tables(parts).select(like.column_names).cast(like.schema)
 
 
+def _surroundings(folder: Path) -> dict[str, str]:
+    """Workers are the Python of these tests, and whatever Java and Spark leave behind is left in a folder of theirs."""
+    java_folder = folder / "java"
+    java_folder.mkdir(exist_ok=True)
+    return {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_DIRS": str(java_folder),
+        "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={java_folder} -XX:-UsePerfData",
+    }
+
+
 @pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    """A classic session whose workers are the Python of these tests."""
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A classic session."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        for name, value in _surroundings(tmp_path_factory.mktemp("spark")).items():
+            patch.setenv(name, value)
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
         session.sparkContext.setLogLevel("OFF")
@@ -238,7 +250,7 @@ def test_a_query_whose_driver_was_killed_goes_on(
 def _driver(kind: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that runs the query, and a JVM of its own in the same process group."""
     command = [sys.executable, str(_DRIVER), kind, str(folder), _PATIENCE]
-    env = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    env = {**os.environ, **_surroundings(folder)}
     with (folder / "log").open("wb") as log:
         driver = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=env)  # noqa: S603
     try:
