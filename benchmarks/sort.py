@@ -59,12 +59,12 @@ def run(report: Report, *, quick: bool) -> None:
     print(f"flights: {len(departures):,} landed, {left_out:,} without departure or time in the air left out")
     real_and_flights = {**real, "flights": departures}
     if quick:
-        _offline(report, QUICKLY, 8_000_000, repeats=4, slow_on=())
+        _offline(report, QUICKLY, 7_000_000, repeats=3, slow_on=())
     else:
         _offline(report, tuple(GENERATORS), 20_000_000, repeats=7, slow_on=CHOSEN)
     _offline_real(report, real_and_flights, 3 if quick else 15)
     _ablations(report, 500_000 if quick else 12_000_000, 3)
-    streams = {name: GENERATORS[name](5_000_000 if quick else 12_000_000) for name in CHOSEN}
+    streams = {name: GENERATORS[name](4_500_000 if quick else 12_000_000) for name in CHOSEN}
     frequencies = [10, 100, 1_000, 100_000] if quick else [10, 100, 1_000, 10_000, 100_000, 1_000_000]
     sort_online.run(report, streams, frequencies, quick=quick)
     sort_online.real(report, real_and_flights, quick=quick)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.disorder.profile import DisorderProfile
 from slackwater.errors import PlanError, message
 from slackwater.plan.explain import explain
 from slackwater.streams.late_rows import only_late_stream, require_late_rows_taken
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from slackwater.disorder.profile import DisorderProfile
     from slackwater.plan.node import Node
     from slackwater.plan.properties import Properties
     from slackwater.progress.clock import Clock
@@ -70,6 +70,8 @@ class Stream:
         lateness p99.9     1
         greatest lateness  1
         """
+        from slackwater.disorder.profile import DisorderProfile
+
         return DisorderProfile.of(starts_of(self, clock), calendar=self.node.schema.calendar)
 
     def batches(
