@@ -65,9 +65,8 @@ class DisorderedStream(EventStream):
             return OrderedStream(Sort(node))
         calendar = node.schema.calendar
         wait = as_duration(patience, calendar=calendar)
-        (ordered,) = dealt(
-            node, (wait,), default_cadence(wait, calendar=calendar) if every is None else every, late, in_order=True
-        )
+        cadence = default_cadence(wait, calendar=calendar) if every is None else every
+        (ordered,) = dealt(node, (wait,), cadence, late, in_order=True)
         return OrderedStream(ordered)
 
     def in_bands(

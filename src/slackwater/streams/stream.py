@@ -70,6 +70,7 @@ class Stream:
         lateness p99.9     1
         greatest lateness  1
         """
+        # Loaded when it is needed: its loops take a while to compile, once on a machine.
         from slackwater.disorder.profile import DisorderProfile
 
         return DisorderProfile.of(starts_of(self, clock), calendar=self.node.schema.calendar)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from slackwater.errors import BrokenPunctuation, PlanError, message
-from slackwater.events.batch import EventBatch, punctuation_like
+from slackwater.events.batch import punctuation_like
 from slackwater.events.elements import elements_of
 from slackwater.events.kinds import Kind
 from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from slackwater.events.batch import Times
+    from slackwater.events.batch import EventBatch, Times
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
 
@@ -87,13 +87,15 @@ class ReplicaMerge(Operator[StateT]):
         replica = self._replicas[port]
         if not replica.attached or not len(batch):
             return NOTHING
+        waiting = self.waits_to_join()
+        said = self._held_to_its_word(replica, batch)
+        told = self._merge(port, batch.data() if port in waiting else batch)
         if port in self._ordered and batch.rows:
             # On an ordered stream an event says as much as a punctuation at its own time.
-            batch = EventBatch.concat([batch, batch.punctuation(int(batch.data().start[-1]))])
-        self._replicas[port] = replace(replica, said=self._held_to_its_word(replica, batch))
-        counts = replica.has_joined(self.complete_before)
-        told = self._merge(port, batch if counts else batch.data())
-        return Emission.of(*told, *self._joined())
+            said = max(said, int(batch.data().start[-1]))
+            told += [] if port in waiting else self._merge(port, punctuation_like(self._no_rows, said))
+        self._replicas[port] = replace(replica, said=said)
+        return Emission.of(*told, *self._joined(waiting))
 
     def on_end(self, port: Port) -> Emission:
         """Note that a replica has ended; with the last of them, so does the output."""
@@ -125,11 +127,12 @@ class ReplicaMerge(Operator[StateT]):
         complete = self.complete_before
         return [p for p, replica in enumerate(self._replicas) if replica.attached and not replica.has_joined(complete)]
 
-    def _joined(self) -> list[EventBatch]:
-        """Let the punctuations count of those that have joined since they were said."""
+    def _joined(self, waiting: Sequence[Port]) -> list[EventBatch]:
+        """Let the punctuations count of those that waited to join, and have."""
         told: list[EventBatch] = []
-        for port, replica in enumerate(self._replicas):
-            if replica.has_joined(self.complete_before) and replica.said > self.complete_before:
+        for port in waiting:
+            replica = self._replicas[port]
+            if replica.has_joined(self.complete_before) and replica.said > BEGINNING:
                 told += self._merge(port, punctuation_like(self._no_rows, replica.said))
         return told
 

@@ -98,10 +98,6 @@ class MergeRevised(RevisedReplicas[MultisetState]):
             state.replicas, state.nodes, state.bounds, state.held, state.counters, self._entries[:used].copy()
         )
 
-    def _begin_anew(self, port: Port) -> None:
-        super()._begin_anew(port)
-        self._bounds[:, port] = BEGINNING
-
     def check(self) -> None:
         """Assert that every list rises, and counts something."""
         super().check()
