@@ -1,13 +1,13 @@
 """The one decorator for compiled loops: how Numba is used is decided here and nowhere else.
 
 cache=True keeps machine code on disk, so that only the first process on a machine compiles; nogil lets a feeding
-thread run while a kernel does. Signatures are given by hand: each kernel compiles once, when it is imported for
-the first time on a machine, not again for every mixture of argument types.
+thread run while a kernel does. The signature is given by hand: a kernel compiles once, not again for every mixture of
+argument types. It is compiled, or loaded from disk, when it is first called: a process pays for the loops it runs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numba
 
@@ -18,10 +18,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def kernel(*signatures: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Compile a plain loop over arrays for the given signatures."""
+def kernel(signature: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Compile a plain loop over arrays, for the given signature and no other."""
 
     def compiled(loop: Callable[P, R]) -> Callable[P, R]:
-        return numba.njit(list(signatures), cache=True, nogil=True)(loop)
+        dispatcher = numba.njit(cache=True, nogil=True)(loop)
+        compile_for = dispatcher.compile
+
+        def compile_as_signed(_types_of_the_call: Any) -> Any:
+            return compile_for(signature)
+
+        # Numba asks for this by itself, for a first call from Python as for one from another kernel.
+        dispatcher.compile = compile_as_signed  # type: ignore[assignment,method-assign]
+        return dispatcher
 
     return compiled

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_WIDTHS = ("int8", "int16", "int32", "int64")
-
 
 def _read(kind: str) -> str:
     """The signature of a column that is only read, as the columns of a batch are."""
@@ -56,7 +54,6 @@ def _merge(a: NDArray[np.int64], b: NDArray[np.int64], merged: NDArray[np.int64]
         front_a += not take_b
 
 
-@kernel(*(f"void({_read('boolean')}, {_read(width)}, {_read(width)}, {width}[::1])" for width in _WIDTHS))
 def _weave(from_b: NDArray[np.bool_], a: Any, b: Any, woven: Any) -> None:
     """Lay two columns together in the order of a merge."""
     next_a, next_b = 0, 0
@@ -73,6 +70,13 @@ def _weave(from_b: NDArray[np.bool_], a: Any, b: Any, woven: Any) -> None:
         woven[i] = from_b_value if taken else from_a_value
         next_b += taken
         next_a += not taken
+
+
+_WEAVE = {
+    width: kernel(f"void({_read('boolean')}, {_read(bits)}, {_read(bits)}, {bits}[::1])")(_weave)
+    for width, bits in ((1, "int8"), (2, "int16"), (4, "int32"), (8, "int64"))
+}
+"""The loop for each width of values, in bytes."""
 
 
 def merge(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -94,9 +98,10 @@ def weave(from_b: NDArray[np.bool_], a: NDArray[np.generic], b: NDArray[np.gener
     >>> weave(np.array([False, True]), np.array([7.5]), np.array([1.5])).tolist()
     [7.5, 1.5]
     """
-    as_bits = f"int{8 * a.dtype.itemsize}"
+    width = a.dtype.itemsize
+    as_bits = f"i{width}"
     woven = np.empty(len(from_b), dtype=a.dtype)
-    _weave(from_b, a.view(as_bits), b.view(as_bits), woven.view(as_bits))
+    _WEAVE[width](from_b, a.view(as_bits), b.view(as_bits), woven.view(as_bits))
     return woven
 
 

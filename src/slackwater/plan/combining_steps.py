@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import NeedsOrder, PlanError, SchemaMismatch, message
+from slackwater.operators.followed_by import FollowedByOperator
+from slackwater.operators.join import JoinOperator
 from slackwater.operators.matched_schema import matched_schema
 from slackwater.operators.pass_through import PassThroughOperator
 from slackwater.operators.union import UnionOperator
@@ -138,9 +140,7 @@ class Join(StepNode):
         return "matches in order of time; asks the source of the input it waits for"
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
-        """Make the operator. It is loaded when it is needed: its loops take a while to compile, once on a machine."""
-        from slackwater.operators.join import JoinOperator
-
+        """Make the operator."""
         waits = not (in_processing_order(self.left) and in_processing_order(self.right))
         return JoinOperator(
             self.left.schema, self.right.schema, self.on, self.meeting, step=step, waits=waits, resume=resume
@@ -186,9 +186,7 @@ class FollowedBy(StepNode):
         return "the first strictly later event of the same key; asks the source of the input it waits for"
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
-        """Make the operator. It is loaded when it is needed, as that of a join."""
-        from slackwater.operators.followed_by import FollowedByOperator
-
+        """Make the operator."""
         waits = not (in_processing_order(self.first) and in_processing_order(self.then))
         return FollowedByOperator(
             self.first.schema, self.then.schema, self.on, self.within, step=step, waits=waits, resume=resume

@@ -13,6 +13,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import NeedsOrder, PlanError, message
+from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
+from slackwater.operators.merging.revised import MergeRevised
+from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
+from slackwater.operators.merging.strictly_ordered import MergeStrictlyOrdered
 from slackwater.plan.combining_steps import require_same_columns
 from slackwater.plan.node import Node, StepNode
 from slackwater.plan.properties import Extent, Order, Properties
@@ -98,21 +102,13 @@ class MergeReplicas(StepNode):
         return self.case.value
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
-        """Make the operator. Each is loaded when it is needed: to compile its loops takes seconds, once."""
+        """Make the operator."""
         replicas, no_rows, where = len(self.replicas), self.schema.no_rows, f"step {step!r}"
         if self.case is Case.R0:
-            from slackwater.operators.merging.strictly_ordered import MergeStrictlyOrdered
-
             return MergeStrictlyOrdered(replicas, no_rows, where, resume)
         if self.case is Case.R2:
-            from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
-
             return MergeOrderedWithKey(replicas, no_rows, where, resume)
         ordered = [port for port, replica in enumerate(self.replicas) if replica.properties.ordered]
         if self.case is Case.R3:
-            from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
-
             return MergeRevisedWithKey(replicas, no_rows, where, resume, self.agreement, ordered)
-        from slackwater.operators.merging.revised import MergeRevised
-
         return MergeRevised(replicas, no_rows, where, resume, self.agreement, ordered)

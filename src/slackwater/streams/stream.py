@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slackwater.disorder.profile import DisorderProfile
 from slackwater.errors import PlanError, message
 from slackwater.plan.explain import explain
 from slackwater.streams.late_rows import only_late_stream, require_late_rows_taken
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from slackwater.disorder.profile import DisorderProfile
     from slackwater.plan.node import Node
     from slackwater.plan.properties import Properties
     from slackwater.progress.clock import Clock
@@ -70,9 +70,6 @@ class Stream:
         lateness p99.9     1
         greatest lateness  1
         """
-        # Loaded when it is needed: its loops take a while to compile, once on a machine.
-        from slackwater.disorder.profile import DisorderProfile
-
         return DisorderProfile.of(starts_of(self, clock), calendar=self.node.schema.calendar)
 
     def batches(
