@@ -6,7 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from slackwater.kernels.measure_disorder import _count_falls, count_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,3 +74,23 @@ def test_processes_that_start_at_once_on_an_empty_cache_all_give_the_right_answe
     assert answers == [{"in order": True, "gathered": True}] * (_PROCESSES + 1)
     assert {file.rpartition(".")[2] for file in filled} == {"nbi", "nbc"}
     assert _files(tmp_path) == filled
+
+
+def test_a_kernel_is_compiled_once_whatever_it_is_called_with_and_by_whom() -> None:
+    """Columns that may be written are taken for those that are only read; other types are refused, not compiled for."""
+    writable = np.array([1, 3, 2, 4])
+    readonly = writable.copy()
+    readonly.flags.writeable = False
+    counted: list[int] = []
+    threads = [
+        threading.Thread(target=lambda times=times: counted.append(count_runs(times))) for times in (writable, readonly)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counted == [2, 2]
+    with pytest.raises(TypeError):
+        _count_falls(writable.astype(np.float64))
+    kernel: Any = _count_falls
+    assert len(kernel.signatures) == 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numba
+from numba.core.compiler_lock import global_compiler_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,12 @@ def kernel(signature: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         compile_for = dispatcher.compile
 
         def compile_as_signed(_types_of_the_call: Any) -> Any:
-            return compile_for(signature)
+            with global_compiler_lock:
+                if not dispatcher.overloads:
+                    compile_for(signature)
+                    dispatcher.disable_compile()  # from now on arguments are taken as the signature says, or refused
+                compiled_once: Any = next(iter(dispatcher.overloads.values()))
+                return compiled_once.entry_point
 
         # Numba asks for this by itself, for a first call from Python as for one from another kernel.
         dispatcher.compile = compile_as_signed  # type: ignore[assignment,method-assign]
