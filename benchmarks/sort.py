@@ -59,7 +59,7 @@ def run(report: Report, *, quick: bool) -> None:
     print(f"flights: {len(departures):,} landed, {left_out:,} without departure or time in the air left out")
     real_and_flights = {**real, "flights": departures}
     if quick:
-        _offline(report, QUICKLY, 7_000_000, repeats=3, slow_on=())
+        _offline(report, QUICKLY, 4_000_000, repeats=3, slow_on=())
     else:
         _offline(report, tuple(GENERATORS), 20_000_000, repeats=7, slow_on=CHOSEN)
     _offline_real(report, real_and_flights, 3 if quick else 15)

@@ -136,7 +136,7 @@ def run(report: Report, streams: Mapping[str, Column], frequencies: list[int], *
         _check(feeds, entries)
         ratios[name], speeds[name] = {}, {}
         for feed in feeds:
-            nanoseconds, shortened = _measure(feed, entries, rounds=6 if quick else 5, budget=0.03 if quick else 0.4)
+            nanoseconds, shortened = _measure(feed, entries, rounds=6 if quick else 5, budget=0.02 if quick else 0.4)
             speeds[name][feed.every] = {name: float(f"{1e3 / taken:.4g}") for name, taken in nanoseconds.items()}
             ratios[name][feed.every] = {
                 kind: min((nanoseconds[rival] for rival in rivals if rival in nanoseconds), default=float("inf"))
@@ -248,7 +248,7 @@ def real(report: Report, streams: Mapping[str, Column], *, quick: bool) -> None:
     entries = {**CONTENDERS, **RIVALS, **MIXED}
     for name in ("heapq", "mixed"):
         del entries[name]
-    rounds = 3 if quick else 9
+    rounds = 2 if quick else 9
     rows = []
     for name, stream in streams.items():
         times = stream[: len(stream) // 1_000 * 1_000]

@@ -155,6 +155,16 @@ def _deal(
                 dealt[i] += rows[i] < bound
 
 
+@kernel("int64(int64, Array(int16, 1, 'C', readonly=True), int64[::1])")
+def _collect(band: int, bands: NDArray[np.int16], rows: NDArray[np.int64]) -> int:
+    """Fill in the rows of a band; return how many there are."""
+    found = 0
+    for i in range(len(bands)):
+        rows[found] = i  # stays if this is one: a jump would be guessed wrong too often
+        found += bands[i] == band
+    return found
+
+
 @kernel(f"void({_READ}, {_READ}, {_READ}, int64[::1])")
 def _put_between(
     column: NDArray[np.int64], places: NDArray[np.int64], values: NDArray[np.int64], together: NDArray[np.int64]
@@ -207,6 +217,16 @@ def deal(times: NDArray[np.int64], stretches: Stretches) -> NDArray[np.int16]:
     bands = np.zeros(len(times), dtype=np.int16)
     _deal(times, stretches.first, stretches.bounds, bands)
     return bands
+
+
+def rows_of(band: int, bands: NDArray[np.int16]) -> NDArray[np.int64]:
+    """The rows of a band, by number; faster than NumPy where they lie scattered.
+
+    >>> rows_of(1, np.array([1, 0, 1, 2], dtype=np.int16)).tolist()
+    [0, 2]
+    """
+    rows = np.empty(len(bands) + 1, dtype=np.int64)
+    return rows[: _collect(band, bands, rows)]
 
 
 def put_between(column: NDArray[np.int64], places: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:

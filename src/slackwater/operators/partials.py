@@ -191,21 +191,26 @@ def _numbered(start: Times, end: Times, keys: Sequence[pa.Array]) -> Numbered:
     """Number the groups of rows by (start, end), those of one interval by first appearance."""
     # Intervals are few, as a rule: once these are in order, the groups need no more than to be dealt to them.
     intervals = number_pairs(start, end)
-    interval = _ranked(intervals, np.lexsort((end[intervals.firsts], start[intervals.firsts])))
+    in_order = np.lexsort((end[intervals.firsts], start[intervals.firsts]))
     if not keys:
-        return interval
-    groups = number_groups(interval.numbers, keys)
-    of_group = interval.numbers[groups.firsts]
-    if len(interval.firsts) <= _DEALT:
+        return _ranked(intervals, in_order)
+    groups = number_groups(intervals.numbers, keys)
+    of_group = _inverse(in_order)[intervals.numbers[groups.firsts]]
+    if len(in_order) <= _DEALT:
         of_group = of_group.astype(np.uint16)  # NumPy sorts these by their digits
     return _ranked(groups, np.argsort(of_group, kind="stable"))
 
 
 def _ranked(found: Numbered, order: Times) -> Numbered:
     """Number what was found anew, in the order given."""
+    return Numbered(_inverse(order)[found.numbers], found.firsts[order])
+
+
+def _inverse(order: Times) -> Times:
+    """The place of each number in an order of all."""
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return Numbered(rank[found.numbers], found.firsts[order])
+    return rank
 
 
 def _renumbered(partial: Partial, i: int, first: int) -> pa.Table:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from slackwater.errors import LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.events.kinds import Kind
-from slackwater.kernels.deal_by_lateness import NEVER, deal, follow, put_between
+from slackwater.kernels.deal_by_lateness import NEVER, deal, follow, put_between, rows_of
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.operator import Operator
 from slackwater.operators.stream_progress import insert_only
@@ -119,7 +119,7 @@ class PunctuateOperator(Operator[PunctuateState]):
             return _emission([_punctuated(rows, *stretches.punctuations(0)), *others])
         bands = deal(rows.start, stretches)
         rows, side = self._treat_late(rows, bands, stretches)
-        numbers = [np.flatnonzero(bands == band) for band in range(len(self._patiences))]
+        numbers = [rows_of(band, bands) for band in range(len(self._patiences))]
         return _emission([_band(rows, of_band, stretches, band) for band, of_band in enumerate(numbers)], side)
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
@@ -168,7 +168,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         self, rows: EventBatch, bands: NDArray[np.int16], stretches: Stretches
     ) -> tuple[EventBatch, list[tuple[OutputName, EventBatch]]]:
         """Do what the policy says; return the rows as they are now, and what goes to the late output."""
-        late = np.flatnonzero(bands == len(self._patiences))
+        late = rows_of(len(self._patiences), bands)
         if not len(late):
             return rows, []
         bounds = stretches.bounds_at(late)
