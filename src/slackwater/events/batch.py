@@ -13,6 +13,7 @@ Absent columns are statements about the whole batch:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -41,6 +42,10 @@ Mask: TypeAlias = "NDArray[np.bool_]"
 
 _PUNCTUATE = int(Kind.PUNCTUATE)  # a plain int: comparing a column with an enum member costs ten times as much
 _ONE_PUNCTUATION = np.array([_PUNCTUATE], dtype=np.int8)
+_NOWHERE: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+_LONG_STRETCH = 64
+"""Elements between two places: so many are copied faster as a whole than one by one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,11 +121,13 @@ class EventBatch:
         """Which elements are inserts or adjusts; None when all are."""
         return None if self.kind is None else self.kind != _PUNCTUATE
 
+    def said_at(self) -> NDArray[np.int64]:
+        """Where the punctuations stand among the elements."""
+        return _NOWHERE if self.kind is None else np.flatnonzero(self.kind == _PUNCTUATE)
+
     def punctuations(self) -> Times:
         """The instants of the punctuations, in order."""
-        if self.kind is None:
-            return self.start[:0]
-        return self.start if not self.rows else self.start[self.kind == _PUNCTUATE]
+        return self.start[self.said_at()] if self.rows else self.start
 
     def last_punctuation(self) -> Instant | None:
         """The last punctuation, if there is one."""
@@ -131,9 +138,10 @@ class EventBatch:
         """Return the batch without its punctuations. Copies nothing when there are none."""
         if self.kind is None or self.rows == len(self):
             return self
-        keep = self.kind != _PUNCTUATE
-        kind = None if self.prior_end is None else _at(self.kind, keep)
-        return EventBatch(self.payload, self.start[keep], _at(self.end, keep), kind, _at(self.prior_end, keep))
+        said_at = self.said_at()
+        end, prior_end = _without(self.end, said_at), _without(self.prior_end, said_at)
+        kind = None if self.prior_end is None else _without(self.kind, said_at)
+        return EventBatch(self.payload, _without(self.start, said_at), end, kind, prior_end)
 
     def slice(self, first: int, stop: int) -> EventBatch:
         """Elements first to stop. Cost: O(1), plus counting the punctuations before `stop` when there are any."""
@@ -201,6 +209,15 @@ def _times(values: Times | Sequence[Instant]) -> Times:
 
 def _at(column: Any, where: Any) -> Any:
     return None if column is None else column[where]
+
+
+def _without(column: Any, places: NDArray[np.int64]) -> Any:
+    """A column without the elements at some places, given in order."""
+    if column is None:
+        return None
+    if len(places) * _LONG_STRETCH > len(column):
+        return np.delete(column, places)
+    return np.concatenate([column[a + 1 : b] for a, b in pairwise([-1, *places.tolist(), len(column)])])
 
 
 def _concat_present(batches: Sequence[EventBatch], name: str, spelled_out: Any) -> Any:

@@ -26,7 +26,9 @@ from slackwater.operators.stream_progress import insert_only
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 
 if TYPE_CHECKING:
-    from slackwater.events.batch import Mask, Times
+    from numpy.typing import NDArray
+
+    from slackwater.events.batch import Times
     from slackwater.events.schema import EventSchema
     from slackwater.policies.windows import Window
     from slackwater.progress.frontier import Port
@@ -84,34 +86,33 @@ class WindowOperator(Operator[Instant]):
             return EventBatch(self._no_rows, self._promises(batch.start), None, batch.kind)
         back = self._window.back(batch.start)
         count = self._window.count(batch.start)
-        data = batch.is_data()
         self._refuse_overflow(batch, back, count)
-        first = batch.start - back
-        if data is not None:
-            first[~data] = self._promises(batch.start[~data])
+        first, said_at = batch.start - back, batch.said_at()
+        first[said_at] = self._promises(batch.start[said_at])
         if count is None:
-            return EventBatch(self._payload(batch), first, self._ends(first, data), batch.kind)
-        if data is not None:
-            count[~data] = 1
+            return EventBatch(self._payload(batch), first, self._ends(first, said_at), batch.kind)
+        count[said_at] = 1
         return self._spread(batch, first, count)
 
     def _spread(self, batch: EventBatch, first: Times, count: Times) -> EventBatch:
         """Repeat every element once per window, rows of one event in order of their windows."""
         element = np.repeat(np.arange(len(batch)), count)
-        nth = np.arange(len(element)) - np.repeat(np.cumsum(count) - count, count)
+        begins, said_at = np.cumsum(count) - count, batch.said_at()
+        nth = np.arange(len(element)) - np.repeat(begins, count)
         start = first[element] + nth * self._window.apart
-        data = batch.is_data()
-        rows = count if data is None else count[data]
+        rows = np.delete(count, said_at)
         payload = gather(self._payload(batch), np.repeat(np.arange(len(rows)), rows))
         kind = None if batch.kind is None else batch.kind[element]
-        return EventBatch(payload, start, self._ends(start, None if data is None else data[element]), kind)
+        return EventBatch(payload, start, self._ends(start, begins[said_at]), kind)
 
     def _payload(self, batch: EventBatch) -> pa.RecordBatch:
         """All that was shown before, under the names that leave room for the window's own columns."""
         return pa.RecordBatch.from_arrays(self._schema.keep_times(batch).columns, schema=self._no_rows.schema)
 
-    def _ends(self, start: Times, data: Mask | None) -> Times:
-        return start + self._window.size if data is None else np.where(data, start + self._window.size, start)
+    def _ends(self, start: Times, said_at: NDArray[np.int64]) -> Times:
+        ends = start + self._window.size
+        ends[said_at] = start[said_at]
+        return ends
 
     def _promises(self, punctuations: Times) -> Times:
         # What the operator said of its own may already be more than what the input says now.
