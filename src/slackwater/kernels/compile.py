@@ -3,6 +3,9 @@
 cache=True keeps machine code on disk, so that only the first process on a machine compiles; nogil lets a feeding
 thread run while a kernel does. The signature is given by hand: a kernel compiles once, not again for every mixture of
 argument types. It is compiled, or loaded from disk, when it is first called: a process pays for the loops it runs.
+
+Numba counts who holds an array, at every call of a loop from another loop, by instructions that stop the processor for
+as long as a whole step of a merge takes. Loops that make no arrays do without.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def kernel(signature: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def kernel(signature: str, *, makes_arrays: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compile a plain loop over arrays, for the given signature and no other."""
 
     def compiled(loop: Callable[P, R]) -> Callable[P, R]:
-        dispatcher = numba.njit(cache=True, nogil=True)(loop)
+        dispatcher = numba.njit(cache=True, nogil=True, _nrt=makes_arrays)(loop)
         compile_for = dispatcher.compile
 
         def compile_as_signed(_types_of_the_call: Any) -> Any:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 BLOCK: Final = 128
 """Nodes of a block."""
 
+AHEAD: Final = 64
+"""Elements that are looked at before the first of them is taken."""
+
 START: Final = 0
 """Place in a node: the start of the event."""
 OUT_END: Final = 1
@@ -86,7 +89,7 @@ STANDING: Final = 3
 COUNTERS: Final = 9
 
 KIND: Final = 0
-"""Place in an output line: the kind of the element."""
+"""Place in an output line: the kind of the element. Lines are laid out by column: one row of numbers for each place."""
 OUT_START: Final = 1
 OUT_PRIOR: Final = 2
 OUT_NEW: Final = 3
@@ -102,6 +105,9 @@ HELD: Final = -1
 INSERT, ADJUST, PUNCTUATE = 0, 1, 2  # as in events.kinds
 FREE: Final = -1
 """A place in the table that no node has."""
+_LONG: Final = 8
+"""Words: payloads that are longer are hashed four words at a time."""
+
 _SPREAD: Final = 0x9E3779B97F4A7C15
 _SPREAD_AGAIN: Final = 0xD6E8FEB86659FD93
 
@@ -110,13 +116,31 @@ _NODES = "int64[:, ::1]"
 _STATE = f"{_NODES}, int64[:, ::1], int32[::1], int64[::1], int64[::1]"
 
 
+@kernel("uint64(uint64)")
+def _rotated(bits: Any) -> Any:
+    """Bring the upper bits down, for a product carries only upward."""
+    return (bits << uint64(29)) | (bits >> uint64(35))
+
+
 @kernel(f"int64(int64, {_READ}, int64, int64)")
 def hash_event(start: int, words: Column, begin: int, length: int) -> Any:
     """Mix a start and a payload."""
     mixed = uint64(start) * uint64(_SPREAD)
-    for i in range(begin, begin + length):
+    i, stop = begin, begin + length
+    if length > _LONG:
+        # Four chains that do not wait for each other: a long payload is read as fast as it comes from memory.
+        a, b, c, d = mixed, ~mixed, mixed ^ uint64(_SPREAD), mixed ^ uint64(_SPREAD_AGAIN)
+        while i + 4 <= stop:
+            a = _rotated((a ^ uint64(words[i])) * uint64(_SPREAD))
+            b = _rotated((b ^ uint64(words[i + 1])) * uint64(_SPREAD))
+            c = _rotated((c ^ uint64(words[i + 2])) * uint64(_SPREAD))
+            d = _rotated((d ^ uint64(words[i + 3])) * uint64(_SPREAD))
+            i += 4
+        mixed = ((_rotated(a ^ b) * uint64(_SPREAD_AGAIN)) ^ c) * uint64(_SPREAD) ^ d
+    while i < stop:
         mixed = (mixed ^ uint64(words[i])) * uint64(_SPREAD_AGAIN)
         mixed ^= mixed >> uint64(32)
+        i += 1
     return int64((mixed * uint64(_SPREAD)) >> uint64(1))
 
 
@@ -187,9 +211,9 @@ def tell(
     lines: Column, count: int, kind: int, start: int, prior: int, end: int, row: int, at: int, length: int
 ) -> None:
     """Write a line of output."""
-    lines[count, KIND], lines[count, OUT_START], lines[count, OUT_PRIOR] = kind, start, prior
-    lines[count, OUT_NEW], lines[count, OUT_FROM] = end, row
-    lines[count, OUT_AT], lines[count, OUT_LENGTH] = at, length
+    lines[KIND, count], lines[OUT_START, count], lines[OUT_PRIOR, count] = kind, start, prior
+    lines[OUT_NEW, count], lines[OUT_FROM, count] = end, row
+    lines[OUT_AT, count], lines[OUT_LENGTH, count] = at, length
 
 
 @kernel(f"int64({_NODES}, int64, int64)")
@@ -327,7 +351,7 @@ def _freeze(
             if nodes[node, LENGTH] == GONE:
                 continue
             if _due(nodes, node, replica) < t and nodes[node, START] < t:
-                if count == len(lines):
+                if count == lines.shape[1]:
                     return count, complete, 0
                 count = _settle(nodes, node, counters, replica, rules, standing, t, lines, count)
             if nodes[node, LENGTH] != GONE:
@@ -356,7 +380,7 @@ def _promise(
     if t <= counters[SETTLED]:
         return count, 1
     count, complete, all_fit = _freeze(nodes, bounds, counters, replica, rules, standing, t, lines, count)
-    if not all_fit or count == len(lines):
+    if not all_fit or count == lines.shape[1]:
         return count, 0
     counters[SETTLED] = t
     if complete > counters[COMPLETE]:
@@ -367,8 +391,39 @@ def _promise(
 
 
 @kernel(
+    f"void({_NODES}, int32[::1], Array(int8, 1, 'C', readonly=True), {', '.join([_READ] * 3)}, int64, int64, int64[::1])"
+)
+def look_ahead(
+    nodes: Column,
+    table: NDArray[np.int32],
+    kinds: NDArray[np.int8],
+    starts: Column,
+    offsets: Column,
+    words: Column,
+    first: int,
+    row: int,
+    hashes: Column,
+) -> None:
+    """Hash the next elements, and touch the nodes they may concern.
+
+    The processor fetches them all at the same time. When they are needed, one after the other, they are there.
+    """
+    stop = min(first + AHEAD, len(kinds))
+    for i in range(first, stop):
+        if kinds[i] != PUNCTUATE:
+            hashes[i - first] = hash_event(starts[i], words, offsets[row], offsets[row + 1] - offsets[row])
+            row += 1
+    mask, touched = uint64(len(table) - 1), int64(0)
+    for i in range(stop - first):
+        node = table[uint64(hashes[i]) & mask]
+        if node != FREE:
+            touched ^= nodes[node, HASH]
+    hashes[AHEAD] = touched  # or the compiler would see that nobody needs it
+
+
+@kernel(
     f"UniTuple(int64, 2)({_STATE}, int64, {_READ}, int64[:, ::1], Array(int8, 1, 'C', readonly=True), "
-    f"{', '.join([_READ] * 5)}, int64, int64[:, ::1])"
+    f"{', '.join([_READ] * 4)}, int64, int64, int64[::1], int64[:, ::1])"
 )
 def merge_elements(
     nodes: Column,
@@ -382,29 +437,34 @@ def merge_elements(
     kinds: NDArray[np.int8],
     starts: Column,
     ends: Column,
-    rows: Column,
     offsets: Column,
     words: Column,
     first: int,
+    row: int,
+    hashes: Column,
     lines: Column,
 ) -> tuple[int, int]:
     """Take a replica's elements from the first one given on; return where it stopped, and how many lines were told.
 
-    `offsets` say where the words of each payload begin. It stops early when the lines are full. There is room for as
-    many nodes and words as the batch may bring.
+    `row` is the row of the first of them, `offsets` say where the words of each row's payload begin; `hashes` is room
+    to work in. It stops early when the lines are full. There is room for as many nodes and words as the batch may bring.
     """
-    count = 0
+    count, row = 0, row - 1
     for i in range(first, len(kinds)):
-        if count == len(lines):
+        if count == lines.shape[1]:
             return i, count
+        ahead = (i - first) % AHEAD
+        if ahead == 0:
+            look_ahead(nodes, table, kinds, starts, offsets, words, i, row + 1, hashes)
         start = starts[i]
         if kinds[i] == PUNCTUATE:
             count, all_fit = _promise(nodes, bounds, counters, replica, rules, standing, start, lines, count)
             if not all_fit:
                 return i, count
             continue
-        begin, length = offsets[rows[i]], offsets[rows[i] + 1] - offsets[rows[i]]
-        hashed = hash_event(start, words, begin, length)
+        row += 1
+        begin, length = offsets[row], offsets[row + 1] - offsets[row]
+        hashed = hashes[ahead]
         node = find_node(nodes, table, held, hashed, start, words, begin, length)
         if node < 0:
             if kinds[i] == ADJUST or start < counters[SETTLED]:
@@ -419,7 +479,7 @@ def merge_elements(
             count = _revise(nodes, bounds, node, counters, replica, rules, standing, lines, count)
         elif end != NOWHERE and start >= counters[SETTLED] and _may_be_told(nodes, node, replica, rules, standing):
             nodes[node, OUT_END] = end
-            tell(lines, count, INSERT, start, end, end, rows[i], 0, 0)
+            tell(lines, count, INSERT, start, end, end, row, 0, 0)
             count += 1
         block = node // BLOCK
         bounds[block, replica] = min(bounds[block, replica], _due(nodes, node, replica))

@@ -298,7 +298,7 @@ def _freeze(
                 continue
             if _due(nodes, node, replica, entries, complete) < t and nodes[node, START] < t:
                 room = _total(nodes, node, OUT_END, entries) + _total(nodes, node, ENDS + replica, entries)
-                if count + room > len(lines):
+                if count + room > lines.shape[1]:
                     return count, promised, 0
                 count = _settle(nodes, node, entries, counters, replica, only_frozen, t, lines, count)
                 if nodes[node, LENGTH] == GONE:
@@ -352,7 +352,7 @@ def _promise(
     if t <= counters[SETTLED]:
         return count, 1
     count, promised, all_fit = _freeze(nodes, bounds, counters, entries, replica, only_frozen, t, lines, count)
-    if not all_fit or count == len(lines):
+    if not all_fit or count == lines.shape[1]:
         return count, 0
     counters[SETTLED] = t
     if promised > counters[COMPLETE]:
@@ -364,7 +364,7 @@ def _promise(
 
 @kernel(
     f"UniTuple(int64, 2)({_STATE}, int64, int64, Array(int8, 1, 'C', readonly=True), "
-    f"{', '.join([_READ] * 6)}, int64, {_TWO})"
+    f"{', '.join([_READ] * 5)}, int64, int64, {_TWO})"
 )
 def merge_elements(
     nodes: Column,
@@ -379,19 +379,20 @@ def merge_elements(
     starts: Column,
     prior_ends: Column,
     ends: Column,
-    rows: Column,
     offsets: Column,
     words: Column,
     first: int,
+    row: int,
     lines: Column,
 ) -> tuple[int, int]:
     """Take a replica's elements from the first one given on; return where it stopped, and how many lines were told.
 
-    It stops early when the lines are full. There is room for as many nodes, words and entries as the batch may bring.
+    `row` is the row of the first of them. It stops early when the lines are full. There is room for as many nodes,
+    words and entries as the batch may bring.
     """
-    count, ins = 0, ENDS + replica
+    count, ins, row = 0, ENDS + replica, row - 1
     for i in range(first, len(kinds)):
-        if count == len(lines):
+        if count == lines.shape[1]:
             return i, count
         start = starts[i]
         if kinds[i] == PUNCTUATE:
@@ -399,7 +400,8 @@ def merge_elements(
             if not all_fit:
                 return i, count
             continue
-        begin, length = offsets[rows[i]], offsets[rows[i] + 1] - offsets[rows[i]]
+        row += 1
+        begin, length = offsets[row], offsets[row + 1] - offsets[row]
         hashed = hash_event(start, words, begin, length)
         node = find_node(nodes, table, held, hashed, start, words, begin, length)
         if node < 0:
@@ -412,7 +414,7 @@ def merge_elements(
         elif only_frozen:
             _count_up(nodes, node, ins, entries, counters, ends[i])
         elif _is_one_more(nodes, node, ins, entries, counters, start, ends[i]):
-            tell(lines, count, INSERT, start, ends[i], ends[i], rows[i], 0, 0)
+            tell(lines, count, INSERT, start, ends[i], ends[i], row, 0, 0)
             count += 1
         block = node // BLOCK
         due = _due(nodes, node, replica, entries, _NOWHERE if only_frozen else counters[SETTLED])

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 WORD: Final = 8
 """Bytes of a word."""
 
+_BITS_OF_A_WORD: Final = 3
+"""A place in bytes without these last bits is one in words."""
+
 
 class RowBytes(NamedTuple):
     """The bytes of some rows, laid end to end."""
@@ -46,6 +49,11 @@ class RowBytes(NamedTuple):
     def lengths(self) -> NDArray[np.int64]:
         """How many bytes each row has."""
         return self.offsets[1:] - self.offsets[:-1]
+
+    @property
+    def word_offsets(self) -> NDArray[np.int64]:
+        """Where each row begins, and where the last one ends, in words."""
+        return self.offsets >> _BITS_OF_A_WORD
 
     @property
     def words(self) -> NDArray[np.int64]:
@@ -223,7 +231,10 @@ class _Bytes(_Part):
         ends = np.frombuffer(offsets, dtype=np.int64)[plain.offset : plain.offset + len(plain) + 1]
         ends = ends if len(ends) else np.zeros(1, dtype=np.int64)
         held = np.frombuffer(data or b"", dtype=np.uint8)
-        lengths = np.where(there, ends[1:] - ends[:-1], 0)  # what lies behind a null is not part of the row
+        lengths = ends[1:] - ends[:-1]
+        if not plain.null_count:
+            return _Cells({"length": lengths, "there": there}, RowBytes(ends, held))
+        lengths = np.where(there, lengths, 0)  # what lies behind a null is not part of the row
         return _Cells({"length": lengths, "there": there}, RowBytes.of(held, ends[:-1], lengths))
 
     def decode(self, cells: _Cells, rows: int) -> pa.Array:
@@ -352,6 +363,8 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _there(column: pa.Array) -> NDArray[np.bool_]:
+    if not column.null_count:
+        return np.ones(len(column), dtype=np.bool_)
     return column.is_valid().to_numpy(zero_copy_only=False)
 
 

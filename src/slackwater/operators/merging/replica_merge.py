@@ -15,13 +15,11 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
 from slackwater.errors import BrokenPunctuation, PlanError, message
 from slackwater.events.batch import punctuation_like
 from slackwater.events.elements import elements_of
 from slackwater.events.kinds import Kind
-from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
+from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations, follow_revised
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -31,11 +29,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from slackwater.events.batch import EventBatch, Times
+    from slackwater.events.batch import EventBatch
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
 
 StateT = TypeVar("StateT")
+
+_PUNCTUATE = int(Kind.PUNCTUATE)
 
 
 @dataclass(frozen=True)
@@ -138,19 +138,15 @@ class ReplicaMerge(Operator[StateT]):
 
     def _held_to_its_word(self, replica: Replica, batch: EventBatch) -> Instant:
         """The last punctuation of a replica after a batch; refuse an element that contradicts one."""
-        concerned = earliest_concerned(batch)
-        said, broken = follow_punctuations(concerned, batch.kinds(), int(Kind.PUNCTUATE), replica.said)
+        start, kinds = batch.start, batch.kinds()
+        if batch.prior_end is None:
+            said, broken = follow_punctuations(start, kinds, _PUNCTUATE, replica.said)
+        else:
+            said, broken = follow_revised(start, batch.prior_end, batch.ends(), kinds, _PUNCTUATE, replica.said)
         if broken != NOBODY:
             before = [replica.said, *batch.slice(0, broken).punctuations().tolist()]
             raise BrokenPunctuation.by(self._where, element_at(batch, broken), max(before))
         return int(said)
-
-
-def earliest_concerned(batch: EventBatch) -> Times:
-    """The earliest time that each element concerns: an adjust the lesser of the two ends, all others their start."""
-    if batch.prior_end is None:
-        return batch.start
-    return np.where(batch.kinds() == Kind.ADJUST, np.minimum(batch.prior_end, batch.ends()), batch.start)
 
 
 def element_at(batch: EventBatch, at: int) -> object:

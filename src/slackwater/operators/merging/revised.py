@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slackwater.events.batch import EventBatch
+    from slackwater.operators.row_bytes import RowBytes
     from slackwater.progress.frontier import Port
 
 
@@ -80,14 +81,11 @@ class MergeRevised(RevisedReplicas[MultisetState]):
         kernel.move_entries(self._nodes, self._counters, self._entries, entries)
         self._entries = entries
 
-    def _run(
-        self, port: Port, batch: EventBatch, rows: tuple[NDArray[np.int64], ...], at: int, lines: NDArray[np.int64]
-    ) -> tuple[int, int]:
+    def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
         kinds, prior_ends, ends = batch.kinds(), batch.prior_ends(), batch.ends()
-        number, offsets, words = rows
         return kernel.merge_elements(
-            *self._state(), self._entries, port, int(self._only_frozen), kinds, batch.start, prior_ends, ends, number,
-            offsets, words, at, lines,
+            *self._state(), self._entries, port, int(self._only_frozen), kinds, batch.start, prior_ends, ends,
+            payloads.word_offsets, payloads.words, at, row, self._lines,
         )  # fmt: skip
 
     def snapshot(self) -> MultisetState:

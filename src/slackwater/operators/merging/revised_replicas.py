@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     _Column = NDArray[np.int64]
     _Arrays = tuple[_Column, _Column, NDArray[np.int32], _Column, _Column]
 
+_PUNCTUATE, _ADJUST = int(Kind.PUNCTUATE), int(Kind.ADJUST)  # plain numbers compare faster
 _LEAST_NODES: Final = 1_024
 _LINES: Final = 4_096
 """Lines that a call may tell beyond one per element; it is called again when there are more."""
@@ -50,7 +51,7 @@ StateT = TypeVar("StateT", bound=RevisedState)
 class RevisedReplicas(ReplicaMerge[StateT]):
     """Holds one node for each start and payload; subclasses say what a replica's elements do to them."""
 
-    __slots__ = ("_bounds", "_codec", "_counters", "_held", "_nodes", "_table")
+    __slots__ = ("_bounds", "_codec", "_counters", "_hashes", "_held", "_lines", "_nodes", "_table")
 
     def __init__(
         self,
@@ -62,6 +63,9 @@ class RevisedReplicas(ReplicaMerge[StateT]):
     ) -> None:
         super().__init__(resume.replicas if resume else (Replica(),) * replicas, no_rows, where, ordered)
         self._codec = RowCodec(no_rows.schema, where)
+        # Kept from batch to batch, for memory is dear to get.
+        self._lines = np.empty((kernel.LINE, 0), dtype=np.int64)
+        self._hashes = np.zeros(kernel.AHEAD + 1, dtype=np.int64)
         if resume is None:
             self._empty()
         else:
@@ -72,22 +76,19 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         self._counters[[kernel.COMPLETE, kernel.SETTLED]] = BEGINNING
         self._nodes = np.empty((0, kernel.ENDS + len(self._replicas)), dtype=np.int64)
         self._bounds = np.empty((0, len(self._replicas)), dtype=np.int64)
-        self._table = np.empty(2, dtype=np.int32)
+        self._table = np.full(2, kernel.FREE, dtype=np.int32)
         self._held = np.empty(0, dtype=np.int64)
 
     def _restore(self, state: StateT) -> None:
         self._nodes, self._bounds, self._held = state.nodes.copy(), state.bounds, state.held
         self._counters = state.counters.copy()
-        self._table = np.empty(2, dtype=np.int32)
         self._make_room(0, 0, anew=True)
 
     @abstractmethod
-    def _run(
-        self, port: Port, batch: EventBatch, rows: tuple[_Column, _Column, _Column], at: int, lines: _Column
-    ) -> tuple[int, int]:
-        """Take elements of a replica from a place on; return where it stopped, and how many lines were told.
+    def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
+        """Take elements of a replica from a place on, `row` rows after the first, and write lines of what is told.
 
-        `rows` are the row of each element, and of each row where its words begin, and the words.
+        Return where it stopped, and how many lines there are.
         """
 
     @property
@@ -108,17 +109,18 @@ class RevisedReplicas(ReplicaMerge[StateT]):
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         payloads = self._codec.encode(batch.payload)
         self._make_room(batch.rows, len(payloads.words))
-        numbers = np.cumsum(batch.kinds() != Kind.PUNCTUATE) - 1
-        rows = numbers, payloads.offsets // WORD, payloads.words
-        lines = np.empty((len(batch) + _LINES, kernel.LINE), dtype=np.int64)
-        told, at = [], 0
+        if len(batch) + _LINES > self._lines.shape[1]:
+            self._lines = np.empty((kernel.LINE, len(batch) + _LINES), dtype=np.int64)
+        told, at, row = [], 0, 0
         while at < len(batch):
-            at, count = self._run(port, batch, rows, at, lines)
+            at, count = self._run(port, batch, payloads, at, row)
             if count:
-                told.append(self._told(batch, lines[:count]))
+                told.append(self._told(batch, self._lines[:, :count]))
             elif at < len(batch):
                 # One event has more to be corrected than there are lines.
-                lines = np.empty((2 * len(lines), kernel.LINE), dtype=np.int64)
+                self._lines = np.empty((kernel.LINE, 2 * self._lines.shape[1]), dtype=np.int64)
+            if at < len(batch):
+                row = at - len(batch.slice(0, at).punctuations())
         return told
 
     def _state(self) -> _Arrays:
@@ -126,22 +128,25 @@ class RevisedReplicas(ReplicaMerge[StateT]):
 
     def _told(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
         """Make a batch of what was told: payloads of this batch, and those that are held."""
-        kinds = lines[:, kernel.KIND].astype(np.int8)
-        data = lines[kinds != Kind.PUNCTUATE]
-        rows = data[:, kernel.OUT_FROM]
+        kinds = lines[kernel.KIND].astype(np.int8)
+        is_data = kinds != _PUNCTUATE
+        data = lines if is_data.all() else lines[:, is_data]
+        rows = data[kernel.OUT_FROM]
         is_held = rows == kernel.HELD
-        payload = gather(batch.payload, rows[~is_held])
         if is_held.any():
-            payload = self._with_held(payload, data, is_held)
-        start, prior, end = (lines[:, place].copy() for place in (kernel.OUT_START, kernel.OUT_PRIOR, kernel.OUT_NEW))
-        return EventBatch(payload, start, end, kinds, prior if (kinds == Kind.ADJUST).any() else None)
+            payload = self._with_held(gather(batch.payload, rows[~is_held]), data, is_held)
+        else:
+            payload = gather(batch.payload, rows)
+        start, end = lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy()
+        prior = lines[kernel.OUT_PRIOR].copy() if (kinds == _ADJUST).any() else None
+        return EventBatch(payload, start, end, kinds, prior)
 
     def _with_held(
         self, payload: pa.RecordBatch, data: NDArray[np.int64], is_held: NDArray[np.bool_]
     ) -> pa.RecordBatch:
-        begins, lengths = WORD * data[is_held, kernel.OUT_AT], WORD * data[is_held, kernel.OUT_LENGTH]
+        begins, lengths = WORD * data[kernel.OUT_AT, is_held], WORD * data[kernel.OUT_LENGTH, is_held]
         held = self._codec.decode(RowBytes.of(self._held.view(np.uint8), begins, lengths))
-        place = np.empty(len(data), dtype=np.int64)
+        place = np.empty(data.shape[1], dtype=np.int64)
         place[~is_held] = np.arange(payload.num_rows)
         place[is_held] = payload.num_rows + np.arange(held.num_rows)
         return gather(pa.concat_batches([payload, held]), place)

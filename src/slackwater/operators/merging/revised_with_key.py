@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slackwater.events.batch import EventBatch
+    from slackwater.operators.row_bytes import RowBytes
     from slackwater.progress.frontier import Port
 
 
@@ -82,14 +83,12 @@ class MergeRevisedWithKey(RevisedReplicas[RankedState]):
         self._standing = state.standing.copy()
         super()._restore(state)
 
-    def _run(
-        self, port: Port, batch: EventBatch, rows: tuple[NDArray[np.int64], ...], at: int, lines: NDArray[np.int64]
-    ) -> tuple[int, int]:
-        number, offsets, words = rows
+    def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
         kinds, ends, rules = batch.kinds(), batch.ends(), self._rules()
         return kernel.merge_elements(
-            *self._state(), port, rules, self._standing, kinds, batch.start, ends, number, offsets, words, at, lines
-        )
+            *self._state(), port, rules, self._standing, kinds, batch.start, ends, payloads.word_offsets,
+            payloads.words, at, row, self._hashes, self._lines,
+        )  # fmt: skip
 
     def _rules(self) -> NDArray[np.int64]:
         chosen = self._agreement
