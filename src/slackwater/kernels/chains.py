@@ -81,7 +81,7 @@ def append_nodes(nodes: Table, chains: Table, tally: Table, first: int, stop: in
         append_node(nodes, chains, tally, node)
 
 
-@kernel("int64[::1](int64[::1])")
+@kernel("int64[::1](int64[::1])", makes_arrays=True)
 def grown(column: Table) -> Table:
     """Return the column with room for twice as many entries."""
     larger = np.empty(2 * len(column), dtype=np.int64)

@@ -58,7 +58,7 @@ def _pair_with_alive(
     return pairs
 
 
-@kernel(f"Tuple((int64[::1], int64[::1]))({_SIDE}, {_SIDE})")
+@kernel(f"Tuple((int64[::1], int64[::1]))({_SIDE}, {_SIDE})", makes_arrays=True)
 def match_alive(
     left_nodes: Table,
     left_chains: Table,

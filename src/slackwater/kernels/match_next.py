@@ -59,7 +59,8 @@ def _pair_with_earlier(nodes: Table, chains: Table, tally: Table, code: int, now
 
 
 @kernel(
-    f"Tuple((int64[::1], int64[::1]))(int64[:, ::1], int64[:, ::1], int64[::1], int64, int64, {_COLUMN}, {_COLUMN})"
+    f"Tuple((int64[::1], int64[::1]))(int64[:, ::1], int64[:, ::1], int64[::1], int64, int64, {_COLUMN}, {_COLUMN})",
+    makes_arrays=True,
 )
 def match_next(
     nodes: Table, chains: Table, tally: Table, first: int, stop: int, then_start: Table, then_code: Table

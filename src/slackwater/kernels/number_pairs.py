@@ -62,7 +62,7 @@ def _ends(column: Column) -> tuple[int, int]:
     return least, greatest
 
 
-@kernel(f"int64[::1]({_READ}, {_READ}, int64, int64, int64, int32[::1], int64[::1])")
+@kernel(f"int64[::1]({_READ}, {_READ}, int64, int64, int64, int32[::1], int64[::1])", makes_arrays=True)
 def _number_places(
     a: Column, b: Column, least_a: int, least_b: int, count_b: int, places: NDArray[np.int32], numbers: Column
 ) -> Column:
@@ -86,7 +86,7 @@ def _mixed(a: int, b: int) -> np.uint64:
     return ((mixed ^ (mixed >> uint64(32))) * uint64(_SPREAD_AGAIN)) >> uint64(32)
 
 
-@kernel("int32[::1](int64)")
+@kernel("int32[::1](int64)", makes_arrays=True)
 def _free_places(count: int) -> NDArray[np.int32]:
     """A table of free places; a loop compiles faster than np.full."""
     places = np.empty(count, dtype=np.int32)
@@ -95,7 +95,7 @@ def _free_places(count: int) -> NDArray[np.int32]:
     return places
 
 
-@kernel(f"int64[::1]({_READ}, {_READ}, int64[::1])")
+@kernel(f"int64[::1]({_READ}, {_READ}, int64[::1])", makes_arrays=True)
 def _number(a: Column, b: Column, numbers: Column) -> Column:
     """Fill in the number of each row; return the first row of each number."""
     firsts = np.empty(_FIRST_ROOM, dtype=np.int64)
@@ -133,7 +133,7 @@ def _number(a: Column, b: Column, numbers: Column) -> Column:
     return firsts[:known]
 
 
-@kernel(f"int64[::1]({_READ}, {_READ}, int64, int64[:, ::1])")
+@kernel(f"int64[::1]({_READ}, {_READ}, int64, int64[:, ::1])", makes_arrays=True)
 def keep_greatest(values: Column, numbers: Column, most: int, kept: Column) -> Column:
     """Keep the greatest values of each number, so many at most, the greatest first; return how many each has."""
     counts = np.zeros(len(kept), dtype=np.int64)

@@ -149,7 +149,7 @@ def _pack(cuts: Sequence[Cut], least: int, first_row: int, row_bits: int, keys: 
         at += cut.due
 
 
-@kernel(f"int64[::1]({_READ}, int64)")
+@kernel(f"int64[::1]({_READ}, int64)", makes_arrays=True)
 def ends_of_long_runs(times: Column, long: int) -> Column:
     """Find where the natural runs end; nothing when they are not long, on average."""
     most = len(times) // long
@@ -200,7 +200,7 @@ def find_cuts(times: Column, heads: Column, ends: Column, complete_before: int, 
     return due, least
 
 
-@kernel(f"int64[::1]({_READ}, {_READ}, {_READ}, int64[:, ::1])")
+@kernel(f"int64[::1]({_READ}, {_READ}, {_READ}, int64[:, ::1])", makes_arrays=True)
 def _find_slices(times: Column, ends: Column, bounds: Column, at: Column) -> Column:
     """Find where each stretch passes each bound, from the heads in at[0] on; return how many events lie between."""
     due = np.empty(len(bounds), dtype=np.int64)

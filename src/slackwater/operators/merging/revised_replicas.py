@@ -128,28 +128,18 @@ class RevisedReplicas(ReplicaMerge[StateT]):
 
     def _told(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
         """Make a batch of what was told: payloads of this batch, and those that are held."""
-        kinds = lines[kernel.KIND].astype(np.int8)
-        is_data = kinds != _PUNCTUATE
-        data = lines if is_data.all() else lines[:, is_data]
-        rows = data[kernel.OUT_FROM]
-        is_held = rows == kernel.HELD
-        if is_held.any():
-            payload = self._with_held(gather(batch.payload, rows[~is_held]), data, is_held)
-        else:
-            payload = gather(batch.payload, rows)
+        kinds, rows = lines[kernel.KIND].astype(np.int8), lines[kernel.OUT_FROM]
+        of_batch = np.flatnonzero(rows != kernel.HELD)
+        held = np.flatnonzero((rows == kernel.HELD) & (kinds != _PUNCTUATE))
+        payload = gather(batch.payload, rows[of_batch])
+        if len(held):
+            begins, lengths = WORD * lines[kernel.OUT_AT][held], WORD * lines[kernel.OUT_LENGTH][held]
+            revised = self._codec.decode(RowBytes.of(self._held.view(np.uint8), begins, lengths))
+            in_turn = np.argsort(np.concatenate([of_batch, held]), kind="stable")
+            payload = gather(pa.concat_batches([payload, revised]), in_turn) if len(of_batch) else revised
         start, end = lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy()
         prior = lines[kernel.OUT_PRIOR].copy() if (kinds == _ADJUST).any() else None
         return EventBatch(payload, start, end, kinds, prior)
-
-    def _with_held(
-        self, payload: pa.RecordBatch, data: NDArray[np.int64], is_held: NDArray[np.bool_]
-    ) -> pa.RecordBatch:
-        begins, lengths = WORD * data[kernel.OUT_AT, is_held], WORD * data[kernel.OUT_LENGTH, is_held]
-        held = self._codec.decode(RowBytes.of(self._held.view(np.uint8), begins, lengths))
-        place = np.empty(data.shape[1], dtype=np.int64)
-        place[~is_held] = np.arange(payload.num_rows)
-        place[is_held] = payload.num_rows + np.arange(held.num_rows)
-        return gather(pa.concat_batches([payload, held]), place)
 
     # ---- memory ----------------------------------------------------------------------------------------------------
 
