@@ -112,6 +112,7 @@ _SPREAD: Final = 0x9E3779B97F4A7C15
 _SPREAD_AGAIN: Final = 0xD6E8FEB86659FD93
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
+_KINDS = "Array(int8, 1, 'C', readonly=True)"
 _NODES = "int64[:, ::1]"
 _STATE = f"{_NODES}, int64[:, ::1], int32[::1], int64[::1], int64[::1]"
 
@@ -144,8 +145,22 @@ def hash_event(start: int, words: Column, begin: int, length: int) -> Any:
     return int64((mixed * uint64(_SPREAD)) >> uint64(1))
 
 
+@kernel(f"void({_READ}, int64, int64[::1], int64, int64)")
+def copy_words(words: Column, begin: int, held: Column, at: int, length: int) -> None:
+    """Copy a payload."""
+    source, target = words[begin : begin + length], held[at : at + length]
+    for i in range(length):
+        target[i] = source[i]
+
+
 @kernel(f"boolean(int64[::1], int64, {_READ}, int64, int64)")
 def _same(held: Column, at: int, words: Column, begin: int, length: int) -> bool:
+    if length > _LONG:
+        # Without a way out, and through slices, many words are compared at once. Hashes agree, so all will, as a rule.
+        ours, theirs, different = held[at : at + length], words[begin : begin + length], int64(0)
+        for i in range(length):
+            different |= ours[i] ^ theirs[i]
+        return different == 0
     for i in range(length):  # noqa: SIM110 - the compiler knows loops, not generators
         if held[at + i] != words[begin + i]:
             return False
@@ -194,8 +209,7 @@ def add_node(
     table[place] = node
     nodes[node, START], nodes[node, OUT_END], nodes[node, HASH] = start, NOWHERE, hashed
     nodes[node, AT], nodes[node, LENGTH] = at, length
-    for i in range(length):
-        held[at + i] = words[begin + i]
+    copy_words(words, begin, held, at, length)
     for replica in range(nodes.shape[1] - ENDS):
         nodes[node, ENDS + replica] = NOWHERE
         # Whoever has not told the event by then says that there is none.
@@ -390,9 +404,7 @@ def _promise(
     return count, 1
 
 
-@kernel(
-    f"void({_NODES}, int32[::1], Array(int8, 1, 'C', readonly=True), {', '.join([_READ] * 3)}, int64, int64, int64[::1])"
-)
+@kernel(f"void({_NODES}, int32[::1], {_KINDS}, {', '.join([_READ] * 3)}, int64, int64, int64[::1])")
 def look_ahead(
     nodes: Column,
     table: NDArray[np.int32],
@@ -422,7 +434,7 @@ def look_ahead(
 
 
 @kernel(
-    f"UniTuple(int64, 2)({_STATE}, int64, {_READ}, int64[:, ::1], Array(int8, 1, 'C', readonly=True), "
+    f"UniTuple(int64, 2)({_STATE}, int64, {_READ}, int64[:, ::1], {_KINDS}, "
     f"{', '.join([_READ] * 4)}, int64, int64, int64[::1], int64[:, ::1])"
 )
 def merge_elements(
@@ -446,8 +458,8 @@ def merge_elements(
 ) -> tuple[int, int]:
     """Take a replica's elements from the first one given on; return where it stopped, and how many lines were told.
 
-    `row` is the row of the first of them, `offsets` say where the words of each row's payload begin; `hashes` is room
-    to work in. It stops early when the lines are full. There is room for as many nodes and words as the batch may bring.
+    `row` is the row of the first of them, `offsets` say where the words of each row's payload begin, `hashes` is room
+    to work in. It stops early when the lines are full. There is room for as many nodes and words as the batch brings.
     """
     count, row = 0, row - 1
     for i in range(first, len(kinds)):
@@ -508,8 +520,7 @@ def move_together(
             continue
         for place in range(nodes.shape[1]):
             new_nodes[moved, place] = nodes[node, place]
-        for i in range(length):
-            new_held[at + i] = held[begin + i]
+        copy_words(held, begin, new_held, at, length)
         new_nodes[moved, AT] = at
         at += length
         block, was = moved // BLOCK, node // BLOCK
