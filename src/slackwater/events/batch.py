@@ -44,8 +44,8 @@ _PUNCTUATE = int(Kind.PUNCTUATE)  # a plain int: comparing a column with an enum
 _ONE_PUNCTUATION = np.array([_PUNCTUATE], dtype=np.int8)
 _NOWHERE: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
-_LONG_STRETCH = 64
-"""Elements between two places: so many are copied faster as a whole than one by one."""
+_LONG_STRETCH = 1_024
+"""Elements between two punctuations: so many are copied faster as a whole than one by one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,6 +139,10 @@ class EventBatch:
         if self.kind is None or self.rows == len(self):
             return self
         said_at = self.said_at()
+        if len(said_at) * _LONG_STRETCH > len(self):
+            rows_at = np.flatnonzero(self.kind != _PUNCTUATE)
+            start, end, prior_end = self.start[rows_at], _at(self.end, rows_at), _at(self.prior_end, rows_at)
+            return EventBatch(self.payload, start, end, None if prior_end is None else self.kind[rows_at], prior_end)
         end, prior_end = _without(self.end, said_at), _without(self.prior_end, said_at)
         kind = None if self.prior_end is None else _without(self.kind, said_at)
         return EventBatch(self.payload, _without(self.start, said_at), end, kind, prior_end)
@@ -212,11 +216,9 @@ def _at(column: Any, where: Any) -> Any:
 
 
 def _without(column: Any, places: NDArray[np.int64]) -> Any:
-    """A column without the elements at some places, given in order."""
+    """A column without the elements at a few places, given in order."""
     if column is None:
         return None
-    if len(places) * _LONG_STRETCH > len(column):
-        return np.delete(column, places)
     return np.concatenate([column[a + 1 : b] for a, b in pairwise([-1, *places.tolist(), len(column)])])
 
 

@@ -24,9 +24,10 @@ import pyarrow as pa
 from slackwater.errors import LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.events.kinds import Kind
-from slackwater.kernels.deal_by_lateness import NEVER, deal, follow, put_between, rows_of
+from slackwater.kernels.deal_by_lateness import NEVER, deal, follow, rows_of
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.operator import Operator
+from slackwater.operators.say_between import say_between
 from slackwater.operators.stream_progress import insert_only
 from slackwater.policies.cadence import Occasion
 from slackwater.policies.late import Fate
@@ -116,7 +117,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         stretches = self._follow(rows.start, _punctuations_between(batch))
         if not stretches.behind:
             others = [_band(rows, _NO_ROWS, stretches, band) for band in range(1, len(self._patiences))]
-            return _emission([_punctuated(rows, *stretches.punctuations(0)), *others])
+            return _emission([say_between(rows, *stretches.punctuations(0)), *others])
         bands = deal(rows.start, stretches)
         rows, side = self._treat_late(rows, bands, stretches)
         numbers = [rows_of(band, bands) for band in range(len(self._patiences))]
@@ -223,8 +224,8 @@ def _band(rows: EventBatch, numbers: NDArray[np.int64], stretches: Stretches, ba
     """Some rows of a batch, given by number and in order, with a band's punctuations between them."""
     places, said = stretches.punctuations(band)
     if len(numbers) == rows.rows:
-        return _punctuated(rows, places, said)
-    return _punctuated(_picked(rows, numbers), np.searchsorted(numbers, places), said)
+        return say_between(rows, places, said)
+    return say_between(_picked(rows, numbers), np.searchsorted(numbers, places), said)
 
 
 def _picked(rows: EventBatch, numbers: NDArray[np.int64]) -> EventBatch:
@@ -234,16 +235,6 @@ def _picked(rows: EventBatch, numbers: NDArray[np.int64]) -> EventBatch:
         return rows.take_rows(numbers)
     edges = pairwise([0, *breaks.tolist(), len(numbers)])
     return EventBatch.concat([rows.slice(int(numbers[a]), int(numbers[b - 1]) + 1) for a, b in edges])
-
-
-def _punctuated(rows: EventBatch, places: NDArray[np.int64], said: Times) -> EventBatch:
-    """The rows with punctuations between them, each before the row whose number is its place."""
-    if not len(said):
-        return rows
-    kind = np.zeros(len(rows) + len(said), dtype=np.int8)
-    kind[places + np.arange(len(said))] = _PUNCTUATE
-    end = None if rows.end is None else put_between(rows.end, places, said)
-    return EventBatch(rows.payload, put_between(rows.start, places, said), end, kind)
 
 
 def _emission(bands: list[EventBatch], side: Sequence[tuple[OutputName, EventBatch]] = ()) -> Emission:

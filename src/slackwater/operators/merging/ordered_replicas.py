@@ -16,15 +16,19 @@ from slackwater.errors import BadElement, BrokenOrder, message
 from slackwater.events.batch import EventBatch
 from slackwater.events.kinds import Kind
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge, element_at
+from slackwater.operators.say_between import say_between
 from slackwater.operators.stream_progress import insert_only
-from slackwater.progress.instants import BEGINNING
+from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from slackwater.events.batch import Mask
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
+
+_NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -82,38 +86,36 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
             at = int(np.flatnonzero(batch.kinds() == Kind.ADJUST)[0])
             facts = {"element": element_at(batch, at)}
             raise BadElement(message(f"{self._where} was promised inserts only and got an adjust", facts))
-        rows = batch.data()
-        keep = np.zeros(rows.rows, dtype=bool)
+        data = batch.data()
+        rows = EventBatch(data.payload, data.start, data.end)
+        new_ties, beyond = _NO_ROWS, 0
         if rows.rows:
             self._refuse_disorder(port, rows)
             # What the output has promised is over; a replica that tells more of it lacked nothing but agreement.
-            tied, beyond = np.searchsorted(rows.start, [max(self._newest, self._complete), self._newest + 1])
-            tied, beyond = int(tied), max(int(beyond), int(tied))
+            least, newest = max(self._newest, self._complete), self._newest
+            tied, beyond = np.searchsorted(rows.start, [least, newest + 1 if newest < FOREVER else FOREVER]).tolist()
+            beyond = max(beyond, tied)
             if tied < beyond:
-                keep[tied:beyond] = self._new_ties(port, rows.slice(tied, beyond))
-            keep[beyond:] = True
+                new_ties = tied + np.flatnonzero(self._new_ties(port, rows.slice(tied, beyond)))
             if beyond < rows.rows:
                 self._newest = int(rows.start[-1])
                 last = int(np.searchsorted(rows.start, self._newest))
                 self._start_over(port, rows.slice(max(last, beyond), rows.rows))
             self._reached[port] = int(rows.start[-1])
-        return [self._with_rising_punctuations(batch, keep)]
+        return [self._passed_on(batch, rows, new_ties, beyond)]
 
-    def _with_rising_punctuations(self, batch: EventBatch, keep: Mask) -> EventBatch:
-        """The rows to keep, and of the punctuations those that say more than the output has said."""
-        if batch.kind is None:
-            return batch.keep_rows(keep)
-        kept = np.ones(len(batch), dtype=bool)
-        said = batch.kind == Kind.PUNCTUATE
-        kept[~said] = keep
-        promised = np.maximum.accumulate(np.concatenate([[self._complete], batch.start[said]]))
-        kept[said] = promised[1:] > promised[:-1]
+    def _passed_on(self, batch: EventBatch, rows: EventBatch, ties: NDArray[np.int64], beyond: int) -> EventBatch:
+        """Some rows, by number, all from another on, and of the punctuations those that say more than was said."""
+        told = rows.slice(beyond, rows.rows)
+        if len(ties):
+            told = rows.take_rows(np.concatenate([ties, np.arange(beyond, rows.rows)]))
+        said_at = batch.said_at()
+        promised = np.maximum.accumulate(np.concatenate([[self._complete], batch.start[said_at]]))
+        rises = promised[1:] > promised[:-1]
         self._complete = int(promised[-1])
-        places = np.flatnonzero(kept)
-        rows = batch.data().keep_rows(keep)
-        return EventBatch(
-            rows.payload, batch.start[places], None if batch.end is None else batch.end[places], batch.kind[places]
-        )
+        rows_before = (said_at - np.arange(len(said_at)))[rises]
+        places = np.searchsorted(ties, rows_before) + np.maximum(rows_before - beyond, 0)
+        return say_between(told, places, promised[1:][rises])
 
     def _refuse_disorder(self, port: Port, rows: EventBatch) -> None:
         before = np.concatenate([[self._reached[port]], rows.start[:-1]])
