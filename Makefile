@@ -8,7 +8,7 @@ NAME   ?= all
 QUICK  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check laws bench figures format clean java
+.PHONY: help demo test test-long check laws bench figures format clean java
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,6 +26,9 @@ check: $(READY) ## ruff and mypy only
 
 laws: $(READY) ## only the laws (nothing lost, punctuations never go back, ...), with more examples each
 	@$(BIN)/python -m pytest -q tests/laws --hypothesis-profile=thorough
+
+test-long: $(READY) ## the laws and the merges of replicas with 10,000 examples each: for nights
+	@$(BIN)/python -m pytest -q tests/laws tests/operators/merging --hypothesis-profile=nightly
 
 bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|all, QUICK=1 for the short run: a table, then one JSON line
 	@$(BIN)/python benchmarks/run.py $(NAME) $(if $(QUICK),--quick)

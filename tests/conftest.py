@@ -1,6 +1,6 @@
 """Settings for all tests, and a step with outputs beside its main one.
 
-Hypothesis is deterministic, with a short and a thorough profile.
+Hypothesis is deterministic, with a short profile, a thorough one, and one for nights.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-for _name, _examples in {"short": 40, "thorough": 1_000}.items():
+for _name, _examples in {"short": 40, "thorough": 1_000, "nightly": 10_000}.items():
     settings.register_profile(
         _name,
         derandomize=True,

@@ -24,9 +24,10 @@ R = TypeVar("R")
 
 def kernel(signature: str, *, makes_arrays: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compile a plain loop over arrays, for the given signature and no other."""
+    options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": makes_arrays}
 
     def compiled(loop: Callable[P, R]) -> Callable[P, R]:
-        dispatcher = numba.njit(cache=True, nogil=True, _nrt=makes_arrays)(loop)
+        dispatcher = numba.njit(**options)(loop)
         compile_for = dispatcher.compile
 
         def compile_as_signed(_types_of_the_call: Any) -> Any:
@@ -38,7 +39,7 @@ def kernel(signature: str, *, makes_arrays: bool = False) -> Callable[[Callable[
                 return compiled_once.entry_point
 
         # Numba asks for this by itself, for a first call from Python as for one from another kernel.
-        dispatcher.compile = compile_as_signed  # type: ignore[assignment,method-assign]
+        dispatcher.compile = compile_as_signed
         return dispatcher
 
     return compiled
