@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from slackwater.errors import SchemaMismatch
 from slackwater.events.elements import rows_of
+from slackwater.events.gather import no_rows
 from slackwater.operators.row_bytes import RowCodec
 
 if TYPE_CHECKING:
@@ -65,6 +66,16 @@ def test_every_type_comes_back_as_it_was(name: str, first: int) -> None:
     back.validate(full=True)
     assert back.schema == batch.schema
     assert back.to_pylist() == batch.to_pylist()
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_no_rows_of_every_type_are_no_bytes_and_come_back(name: str) -> None:
+    """A batch of nothing but punctuations has a payload like this one."""
+    schema = pa.schema({name: COLUMNS[name].type})
+    codec = RowCodec(schema)
+    rows = codec.encode(no_rows(schema))
+    assert (rows.offsets.tolist(), len(rows.data)) == ([0], 0)
+    assert codec.decode(rows).equals(no_rows(schema))
 
 
 @pytest.mark.parametrize("name", COLUMNS)

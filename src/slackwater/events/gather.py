@@ -43,7 +43,7 @@ def gather_column(parts: list[pa.Array], indices: pa.Array) -> pa.Array:
     """Return the given rows of some arrays of one type laid end to end."""
     kind = parts[0].type
     plain = [_plain(part) for part in parts] if _needs_plain_form(kind) else parts
-    taken = pa.concat_arrays(plain).take(indices)
+    taken = (plain[0] if len(plain) == 1 else pa.concat_arrays(plain)).take(indices)  # one part is not copied first
     if pa.types.is_run_end_encoded(kind):
         return pc.run_end_encode(taken, run_end_type=kind.run_end_type)
     return taken.cast(kind) if _needs_plain_form(kind) else taken

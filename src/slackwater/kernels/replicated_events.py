@@ -261,7 +261,7 @@ def _may_be_told(nodes: Column, node: int, replica: int, rules: Column, standing
     """Whether an event that a replica tells now goes out, as far as the rule for the first time says."""
     rule = rules[FIRST_RULE]
     if rule == WHEN_TOLD_BY_QUORUM:
-        return _told_by(nodes, node) >= rules[QUORUM]
+        return rules[QUORUM] == 1 or _told_by(nodes, node) >= rules[QUORUM]
     if rule == WHEN_LEADING:
         return _foremost(standing, SAID) == replica
     if rule == WHEN_NEWEST:

@@ -78,7 +78,7 @@ class RowCodec:
     {'k': ['a', None], 'v': [0.5, 0.0]}
     """
 
-    __slots__ = ("_fixed", "_parts", "_schema")
+    __slots__ = ("_even_offsets", "_fixed", "_parts", "_schema")
 
     def __init__(self, schema: pa.Schema, step: str = "merge_replicas") -> None:
         self._schema = schema
@@ -86,6 +86,7 @@ class RowCodec:
         places = [(f"{name}{i}", kind) for i, part in enumerate(self._parts) for name, kind in part.places]
         varies = any(name.startswith("length") for name, _ in places)
         self._fixed = np.dtype(places) if varies else _in_whole_words(np.dtype(places))
+        self._even_offsets = np.zeros(1, dtype=np.int64)
 
     def encode(self, rows: pa.RecordBatch) -> RowBytes:
         """Return the bytes of each row. Cost: one copy."""
@@ -99,8 +100,15 @@ class RowCodec:
         width = self._fixed.itemsize
         plain = np.frombuffer(fixed.tobytes() if width == 0 else fixed, dtype=np.uint8)
         if not varying:
-            return RowBytes(np.arange(rows.num_rows + 1) * width, plain)
+            return RowBytes(self._offsets(rows.num_rows), plain)
         return _laid_together(plain, width, varying)
+
+    def _offsets(self, rows: int) -> NDArray[np.int64]:
+        """Where rows begin that are all of one width; made once, and longer when more are asked for."""
+        if rows >= len(self._even_offsets):
+            self._even_offsets = np.arange(2 * rows + 1) * self._fixed.itemsize
+            self._even_offsets.setflags(write=False)
+        return self._even_offsets[: rows + 1]
 
     def decode(self, rows: RowBytes) -> pa.RecordBatch:
         """Return the rows that the bytes are of."""
@@ -204,11 +212,18 @@ class _Plain(_Part):
     def encode(self, column: pa.Array) -> _Cells:
         there = _there(column)
         plain = _one_zero_and_nan(column)
-        values = np.frombuffer(plain.buffers()[1] or b"", dtype=self._value)[plain.offset : plain.offset + len(plain)]
+        values = self._values(plain)
         if not there.all():
             values = values.copy()
             values[~there] = np.zeros(1, dtype=self._value)[0]
         return _Cells({"value": values, "there": there})
+
+    def _values(self, plain: pa.Array) -> NDArray[Any]:
+        # What Arrow keeps behind an empty column need not be a whole number of values.
+        if not len(plain):
+            return np.empty(0, dtype=self._value)
+        width = self._kind.byte_width
+        return np.frombuffer(plain.buffers()[1], dtype=self._value, count=len(plain), offset=plain.offset * width)
 
     def decode(self, cells: _Cells, rows: int) -> pa.Array:
         values = pa.py_buffer(np.ascontiguousarray(cells.places["value"]))

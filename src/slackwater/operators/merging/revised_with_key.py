@@ -64,7 +64,7 @@ def _fresh(replicas: int) -> NDArray[np.int64]:
 class MergeRevisedWithKey(RevisedReplicas[RankedState]):
     """Tells events as the agreement says, and corrects them before they freeze."""
 
-    __slots__ = ("_agreement", "_standing")
+    __slots__ = ("_agreement", "_rules", "_standing")
 
     def __init__(
         self,
@@ -78,19 +78,21 @@ class MergeRevisedWithKey(RevisedReplicas[RankedState]):
         self._agreement = agreement or Agreement.first()
         self._standing = _fresh(replicas)
         super().__init__(replicas, no_rows, where, resume, ordered)
+        self._rules = self._as_rules()
 
     def _restore(self, state: RankedState) -> None:
         self._standing = state.standing.copy()
         super()._restore(state)
 
     def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
-        kinds, ends, rules = batch.kinds(), batch.ends(), self._rules()
+        kinds, ends = batch.kinds(), batch.ends()
         return kernel.merge_elements(
-            *self._state(), port, rules, self._standing, kinds, batch.start, ends, payloads.word_offsets,
+            *self._state(), port, self._rules, self._standing, kinds, batch.start, ends, payloads.word_offsets,
             payloads.words, at, row, self._hashes, self._lines,
         )  # fmt: skip
 
-    def _rules(self) -> NDArray[np.int64]:
+    def _as_rules(self) -> NDArray[np.int64]:
+        """The agreement in numbers; a quorum is one of those replicas that are listened to."""
         chosen = self._agreement
         attached = sum(replica.attached for replica in self._replicas)
         quorum = max(1, math.ceil(chosen.quorum * attached))
@@ -100,11 +102,13 @@ class MergeRevisedWithKey(RevisedReplicas[RankedState]):
         super()._begin_anew(port)
         kept = np.delete(self._standing, [port], axis=0) if port < len(self._standing) else self._standing
         self._standing = np.insert(kept, port, _fresh(1)[0], axis=0)
+        self._rules = self._as_rules()
 
     def detach(self, port: Port) -> None:
         """Listen to a replica no longer: it leads nobody."""
         super().detach(port)
         self._standing[port] = _fresh(1)[0]
+        self._rules = self._as_rules()
 
     def snapshot(self) -> RankedState:
         """Return the nodes. Cost: a copy of all that lives."""
