@@ -11,7 +11,13 @@ from measure import RESULTS
 
 def main() -> None:
     """Draw everything there are results for."""
-    for name, redraw in (("ets", ets), ("sort", sort), ("sort_as_needed", sort_as_needed), ("bands", bands)):
+    for name, redraw in (
+        ("ets", ets),
+        ("sort", sort),
+        ("sort_as_needed", sort_as_needed),
+        ("bands", bands),
+        ("merge", merge),
+    ):
         kept = RESULTS / f"{name}.json"
         if kept.exists():
             redraw(json.loads(kept.read_text(encoding="utf-8")))
@@ -160,6 +166,56 @@ _METHODS = {
     "MaxLatency": COLOURS["D"],
 }
 """The methods of figure 10, with their colours."""
+
+
+def merge(kept: dict[str, Any]) -> None:
+    """Figures 2 to 9 of the LMerge paper, and figure 5 of its technical report."""
+    series, machine = kept["series"], kept["machine"]
+    for name, title, along in (
+        ("ordered", "Ordered replicas, payloads of 1,000 bytes", ("inputs", "replicas")),
+        ("stable_freq", "Ordered replicas", ("frequencies", "part of the elements that are punctuations")),
+        ("cleansed", "Counts over windows, half of the events disordered", ("inputs", "replicas")),
+    ):
+        key, what = along
+        for measured, unit in (("speed", "million elements per second"), ("memory", "most in memory, MiB")):
+            figure = _MERGE_FIGURES[name, measured]
+            with picture(f"merge_{name}_{measured}", f"{title} (figure {figure})", machine) as axes:
+                for (variant, values), colour in zip(series[name][measured].items(), _VARIANTS, strict=False):
+                    axes.plot(series[name][key], values, marker="o", markersize=3, color=colour, label=variant)
+                if key == "frequencies":
+                    axes.set_xscale("log")
+                axes.set_yscale("log")
+                axes.set_xlabel(what)
+                axes.set_ylabel(unit)
+                axes.legend(frameon=False, fontsize=8)
+    with picture("merge_chattiness", "Adjusts of replicas, and of their merge (figure 4)", machine) as axes:
+        disorder, one, merged, chatty = zip(*series["chattiness"], strict=True)
+        axes.plot(disorder, one, marker="o", color=COLOURS["A"], label="one replica")
+        axes.plot(disorder, merged, marker="o", color=COLOURS["C"], label="three, merged")
+        axes.plot(disorder, chatty, marker="o", color=COLOURS["B"], label="three, merged, all revisions told")
+        axes.set_xlabel("part of the events that are disordered and revised")
+        axes.set_ylabel("adjusts")
+        axes.legend(frameon=False)
+    with picture("merge_lag", "Two of three replicas lag behind (the report's figure 5)", machine) as axes:
+        axes.plot(series["lag"]["seconds"], series["lag"]["speed"], marker="o", color=COLOURS["C"])
+        axes.set_xlabel("seconds behind, at 5,000 elements per second")
+        axes.set_ylabel("million elements per second")
+    for name, title in (("bursts", "Replicas that come in bursts (figure 7)"), ("congestion", "Congestion (figure 8)")):
+        with picture(f"merge_{name}", title, machine) as axes:
+            for (who, rate), plain in zip(series[name].items(), _VARIANTS, strict=False):
+                width, colour = (2.0, COLOURS["C"]) if who == "merged" else (0.7, plain)
+                axes.plot([at / 10 for at in range(len(rate))], rate, linewidth=width, color=colour, label=who)
+            axes.set_yscale("log")
+            axes.set_xlabel("seconds")
+            axes.set_ylabel("elements per second")
+            axes.legend(frameon=False, fontsize=8)
+
+
+_MERGE_FIGURES = {
+    ("ordered", "memory"): 2, ("ordered", "speed"): 3, ("stable_freq", "memory"): 5, ("stable_freq", "speed"): 5,
+    ("cleansed", "memory"): 6, ("cleansed", "speed"): 6,
+}  # fmt: skip
+_VARIANTS = ("#92c5de", COLOURS["B"], COLOURS["D"], COLOURS["C"], COLOURS["A"], "#888888")
 
 
 def _words(name: str) -> str:

@@ -1,9 +1,9 @@
 """Measures what a running query holds: the memory behind the state of its operators, and the memory of the process.
 
-A state is a tree of tuples, dataclasses, NumPy arrays and Arrow data, of which many share memory, or are views of more
-than they show. So what is counted is address ranges: of every array the whole memory that it keeps alive, each byte
-once. Batches of a table are views of that table; `copied` hands out copies instead, so that a batch that is held counts
-as itself and not as the whole input.
+A state is a tree of tuples, dataclasses, NumPy arrays and Arrow data, and so is an operator. Many of them share memory,
+or are views of more than they show. So what is counted is address ranges: of every array the whole memory that it keeps
+alive, each byte once. Batches of a table are views of that table; `copied` hands out copies instead, so that a batch
+that is held counts as itself and not as the whole input.
 
 Not counted: what operators use while they run and do not remember (scratch space, rows on their way from step to step),
 and Python's own objects. The process's memory has all of it.
@@ -98,8 +98,14 @@ def _parts(value: Any) -> Iterable[Any]:
         case tuple() | list():
             return value
         case _:
-            fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
-            return [getattr(value, field.name) for field in fields]
+            return [getattr(value, name) for name in _names_of(value) if hasattr(value, name)]
+
+
+def _names_of(value: Any) -> Iterable[str]:
+    """What a dataclass has; or an operator, room that it does not use yet included."""
+    if dataclasses.is_dataclass(value):
+        return [field.name for field in dataclasses.fields(value)]
+    return {name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())}
 
 
 def _behind_array(array: NDArray[Any]) -> Iterator[Range]:

@@ -10,21 +10,33 @@ Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. IC
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+import slackwater as sw
 from slackwater.events.batch import EventBatch
 from slackwater.events.kinds import Kind
+from slackwater.events.schema import EventSchema
+from slackwater.operators.early_aggregate import EarlyAggregateOperator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Column = NDArray[np.int64]
 
 _SECOND = 1_000_000
 _ADJUSTED_WITHIN = 50  # places
+_WINDOW = 200  # greatest gaps
+_GROUPS = 40
+_AT_ONCE = 128  # elements that an early count takes in before it tells what has changed
+_WINDOWED = EventSchema.of(
+    pa.schema({"from": pa.int64(), "to": pa.int64(), "number": pa.int64()}), time="from", until="to"
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,9 @@ class Generator:
     revised: float = 0.0
     """The fraction of events that are told with another end first."""
 
+    revisions: int = 1
+    """How often such an end is corrected until it is right."""
+
     word_bytes: int = 0
     """The length of a random word in every payload; 1,000 in the paper."""
 
@@ -60,16 +75,19 @@ class Generator:
         late = np.where(rng.random(self.events) < self.disorder, rng.integers(0, 100 * self.max_gap, self.events), 0)
         order = np.argsort(start + late, kind="stable")
         wrong = np.flatnonzero(rng.random(self.events) < self.revised)
-        first_end = end[order].copy()
-        first_end[wrong] += self.max_gap
-        place = np.concatenate(
-            [2 * np.arange(self.events), 2 * (wrong + rng.integers(1, _ADJUSTED_WITHIN, len(wrong))) + 1]
-        )
-        turn = np.argsort(place, kind="stable")
-        row = np.concatenate([order, order[wrong]])[turn]
-        kind = np.repeat([int(Kind.INSERT), int(Kind.ADJUST)], [self.events, len(wrong)]).astype(np.int8)[turn]
-        told_end = np.concatenate([first_end, end[order[wrong]]])[turn]
-        prior = np.concatenate([first_end, first_end[wrong]])[turn]
+        places, rows, priors, ends = [2 * np.arange(self.events)], [order], [end[order]], [end[order].copy()]
+        ends[0][wrong] += self.revisions * self.max_gap
+        after = wrong
+        for left in range(self.revisions, 0, -1):  # one gap nearer to the truth each time
+            after = after + rng.integers(1, _ADJUSTED_WITHIN, len(wrong))
+            places.append(2 * after + 1)
+            rows.append(order[wrong])
+            priors.append(end[order[wrong]] + left * self.max_gap)
+            ends.append(end[order[wrong]] + (left - 1) * self.max_gap)
+        turn = np.argsort(np.concatenate(places), kind="stable")
+        row, prior, told_end = (np.concatenate(parts)[turn] for parts in (rows, priors, ends))
+        kind = np.repeat([int(Kind.INSERT), int(Kind.ADJUST)], [self.events, self.revisions * len(wrong)])
+        kind = kind.astype(np.int8)[turn]
         return self._punctuated(Replica(kind, start[row], told_end, prior, number[row], row), rng)
 
     def _punctuated(self, told: Replica, rng: np.random.Generator) -> Replica:
@@ -86,6 +104,18 @@ class Generator:
             told.number,
             told.row,
         )
+
+    def aggregated(self, seed: int, size: int) -> list[EventBatch]:
+        """What a count by number and window, told at once, says of a replica: many removals and new answers."""
+        told, window = self.replica(seed), _WINDOW * self.max_gap
+        start = told.start // window * window
+        end = np.where(told.kind == Kind.PUNCTUATE, start, start + window)
+        windowed = Replica(told.kind, start, end, end, told.number % _GROUPS, told.row)
+        count = EarlyAggregateOperator(_WINDOWED, ["number"], {"n": sw.count()})
+        answers = EventBatch.concat(
+            [out for batch in windowed.batches(_AT_ONCE) for out in count.on_batch(0, batch).batches]
+        )
+        return [answers.slice(first, min(first + size, len(answers))) for first in range(0, len(answers), size)]
 
     def words(self) -> pa.Array:
         """The word of each event."""
@@ -112,10 +142,14 @@ class Replica:
         return len(self.kind)
 
     def batches(self, size: int, words: pa.Array | None = None) -> list[EventBatch]:
-        """The elements in batches, all made beforehand."""
+        """The elements in batches of one size, all made beforehand."""
+        return self.cut_at([*range(0, len(self), size), len(self)], words)
+
+    def cut_at(self, edges: Sequence[int], words: pa.Array | None = None) -> list[EventBatch]:
+        """The elements in batches from edge to edge; from 0 to the end."""
         made, row = [], 0
-        for first in range(0, len(self), size):
-            part = slice(first, first + size)
+        for first, stop in pairwise(edges):
+            part = slice(first, stop)
             rows = int(np.count_nonzero(self.kind[part] != Kind.PUNCTUATE))
             columns = {"number": pa.array(self.number[row : row + rows])}
             if words is not None:

@@ -8,13 +8,18 @@ from slackwater.policies.punctuations import Punctuations
 from slackwater.progress.clock import ManualClock, SystemClock
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners.runner import Result
+from slackwater.sources.changes import changes
 from slackwater.sources.push import PushSource
+from slackwater.sources.race import Race
 from slackwater.sources.stream import arrivals, stream, unstamped
+from slackwater.streams.applications import cutover, fast_availability, high_availability, jumpstart
 from slackwater.streams.bands import Streams
 from slackwater.streams.disordered import DisorderedStream
+from slackwater.streams.divergence import compare_replicas
 from slackwater.streams.ordered import OrderedStream, union
 from slackwater.streams.query import Query, run_together
 from slackwater.streams.replicas import merge_replicas
+from slackwater.streams.revised import RevisedStream
 
 __all__ = [
     "BEGINNING",
@@ -28,12 +33,20 @@ __all__ = [
     "Punctuations",
     "PushSource",
     "Query",
+    "Race",
     "Result",
+    "RevisedStream",
     "Streams",
     "SystemClock",
     "arrivals",
+    "changes",
+    "compare_replicas",
     "count",
     "count_distinct",
+    "cutover",
+    "fast_availability",
+    "high_availability",
+    "jumpstart",
     "max",
     "mean",
     "merge_replicas",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, assert_type
 
 import narwhals as nw
@@ -125,3 +125,51 @@ def in_bands(path: str) -> list[sw.Result]:
     assert text
     assert_type(hourly.run(), list[sw.Result])
     return sw.run_together(early, fuller.where(nw.col("delay") > 0), final.late, *hourly)
+
+
+def revised(path: str) -> sw.OrderedStream:
+    """A log of changes, row by row, and settled."""
+    leases = sw.changes(path, time="start", until="end", prior="ended_before", kind="op", keyed=True)
+    assert_type(leases, sw.RevisedStream)
+    kept = leases.where(nw.col("user") != "root").select("user", day=nw.col("start").dt.date())
+    assert_type(kept, sw.RevisedStream)
+    assert_type(kept.settle(), sw.OrderedStream)
+    assert_type(kept.run(), sw.Result)
+    assert_type(kept.late, sw.DisorderedStream)
+    return kept.settle().tumbling("1h").aggregate(n=sw.count())
+
+
+def replicas(blue: sw.OrderedStream, green: sw.RevisedStream, red: sw.DisorderedStream) -> sw.OrderedStream:
+    """Of any kind; told when they are frozen, or before."""
+    assert_type(sw.merge_replicas(blue, green, red, waiting=[green], attachable=True), sw.OrderedStream)
+    early = sw.merge_replicas(blue, green, agreement=sw.Agreement.first(), tells_from={green: datetime(2026, 1, 1)})  # noqa: DTZ001 - UTC, as columns without a zone
+    assert_type(early, sw.OrderedStream | sw.RevisedStream)
+    assert_type(early.settle(), sw.OrderedStream)
+    assert_type(sw.high_availability(blue, green, red), sw.OrderedStream)
+    assert_type(sw.fast_availability(blue, green), sw.OrderedStream | sw.RevisedStream)
+    started = sw.jumpstart(red, green, since=5)
+    assert_type(started, sw.RevisedStream)
+    with started.open(lambda _: None) as query:
+        query.attach(green, tells_from=7, instead_of=blue)
+        sw.cutover(query, blue, green, tells_from=9)
+        query.detach(blue)
+        lines: list[str] = [str(standing) for standing in query.replicas() if not standing.joined]
+        assert lines
+    return started.settle()
+
+
+def racing_plans(rows: sw.DisorderedStream) -> sw.Result:
+    """Two plans of one query, and what tells one of them that it need not go on."""
+
+    def scored(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.append_column("score", batch["x"])
+
+    assert_type(rows.map_batches(scored), sw.DisorderedStream)
+    plan = rows.assume_ordered().map_batches(scored, schema=pa.schema({"score": pa.int64()}))
+    assert_type(plan, sw.OrderedStream)
+    race = sw.Race(plan, plan.where(nw.col("score") > 0), batch_rows=100)
+    race.run_plan(0)
+    source = sw.PushSource({"x": pa.int64()})
+    plan.open(source.push).ignore_before(source.wanted_from)
+    assert_type(race.merged, sw.OrderedStream)
+    return race.merged.run()

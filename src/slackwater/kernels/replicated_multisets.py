@@ -185,7 +185,7 @@ def _equal_ends(
         # What freezes on one side is paired with what lasts longest on the other, unless that freezes, too.
         old = old if old < t else _more_in(nodes, node, OUT_END, ins, entries, 1)
         new = new if new < t else _more_in(nodes, node, ins, OUT_END, entries, 1)
-        if new < counters[COMPLETE]:
+        if min(old, new) < counters[COMPLETE]:
             # The output has promised otherwise: the replica is taken to have said what was told.
             counters[CONTRADICTED] += 1
             _count_down(nodes, node, ins, entries, counters, new)

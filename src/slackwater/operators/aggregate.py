@@ -4,6 +4,8 @@ A group is complete when no later event can start where it starts: when its star
 Known by punctuations, or by the events themselves on an ordered input; so the operator needs progress, not order.
 After a window that is the answer per window. For intervals that overlap, see cut_at_changes.
 
+Groups that end before time that is of interest are forgotten, and not answered; no other answer depends on them.
+
 Invariants: every open group starts at or after complete_before; output is ordered by (start, end), and groups of one
 interval come in the order in which they first appeared. Both do not depend on how the input was cut.
 Cost: O(rows in and out) times the logarithm of what waits; punctuations inside a batch cost no grouping of their own.
@@ -17,8 +19,8 @@ from typing import TYPE_CHECKING
 from slackwater.errors import SchemaMismatch
 from slackwater.events.batch import punctuation_like
 from slackwater.operators.emission import Emission
+from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.open_groups import OpenGroups
-from slackwater.operators.operator import Operator
 from slackwater.operators.partials import Partial
 from slackwater.operators.recipes import Grouping
 from slackwater.operators.stream_progress import StreamProgress, insert_only
@@ -55,7 +57,7 @@ class AggregateState:
     said: Instant
 
 
-class AggregateOperator(Operator[AggregateState]):
+class AggregateOperator(InterestedOperator[AggregateState]):
     """Groups by interval and keys. `ordered` says that each event of the input closes the time before it."""
 
     __slots__ = ("_grouping", "_no_rows", "_open", "_ordered", "_progress", "_said", "_where")
@@ -70,6 +72,7 @@ class AggregateOperator(Operator[AggregateState]):
         step: str = "aggregate",
         resume: AggregateState | None = None,
     ) -> None:
+        super().__init__()
         self._grouping = Grouping.of(schema.payload, keys, aggregates, step)
         self._no_rows = aggregate_schema(schema, keys, aggregates, step).no_rows
         self._ordered = ordered
@@ -84,8 +87,9 @@ class AggregateOperator(Operator[AggregateState]):
         self._progress = self._progress.after(batch, self._where, ordered=self._ordered)
         bound = self._progress.complete_before
         done = self._open.release(bound)
-        if batch.rows:
-            complete, still_open = Partial.of(batch.data(), self._grouping).split(bound)
+        rows = self._interest.rows_of(batch.data()) if batch.rows else batch
+        if rows.rows:
+            complete, still_open = Partial.of(rows, self._grouping).split(bound)
             done += [complete] if len(complete) else []
             self._open.add(still_open)
         return self._send(done, bound)
@@ -98,10 +102,21 @@ class AggregateOperator(Operator[AggregateState]):
         batches = [Partial.merge(done).finish(self._where)] if done else []
         if batches:
             self._said = max(self._said, int(batches[0].start[-1]))
+            batches = [answers for answers in [self._wanted(batches[0])] if len(answers)]
         if complete_before > self._said:
             self._said = complete_before
             batches.append(punctuation_like(self._no_rows, complete_before))
         return Emission(tuple(batches))
+
+    def ignore_before(self, bound: Instant) -> None:
+        """Forget the groups that end at or before the bound: all their rows, past and future, are of no interest."""
+        super().ignore_before(bound)
+        self._open.forget_ended(self._interest.since)
+
+    def _wanted(self, answers: EventBatch) -> EventBatch:
+        """The answers that are of interest: a group that was not forgotten may have ended all the same."""
+        since = self._interest.since
+        return answers if since == BEGINNING else answers.keep_rows(answers.ends() > since)
 
     def idle_waiting_on(self) -> Port | None:
         """The input, while groups are open: a promise may close them though no event comes."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from slackwater.errors import BrokenOrder
 from slackwater.operators.emission import NOTHING, Emission
-from slackwater.operators.operator import Operator
+from slackwater.operators.interest import InterestedOperator
 from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from slackwater.progress.frontier import Port
 
 
-class AssumeOrderedOperator(Operator[Instant]):
+class AssumeOrderedOperator(InterestedOperator[Instant]):
     """Passes batches on unchanged while their times do not go back. Cost: one comparison per element."""
 
     __slots__ = ("_high_water", "_schema", "_step")
 
     def __init__(self, schema: EventSchema, step: str = "assume_ordered", resume: Instant | None = None) -> None:
+        super().__init__()
         self._schema = schema
         self._step = step
         self._high_water = BEGINNING if resume is None else resume

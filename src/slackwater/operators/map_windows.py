@@ -62,6 +62,16 @@ def answered_rows(answer: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column.combine_chunks() for column in answer.columns], schema=answer.schema)
 
 
+def in_planned_columns(answer: pa.RecordBatch, planned: pa.Schema) -> pa.RecordBatch:
+    """Return an answer in the order and the types that were planned; refuse one that has other columns."""
+    if answer.schema == planned:
+        return answer
+    if sorted(answer.schema.names) != sorted(planned.names):
+        came, wanted = (", ".join(names) or "none" for names in (answer.schema.names, planned.names))
+        raise ValueError(f"the function answered the columns {came}; planned were {wanted}")
+    return answer.select(planned.names).cast(planned)
+
+
 @dataclass(frozen=True)
 class MapWindowsState:
     """What the step remembers: its input's progress, and the rows that wait."""
@@ -138,15 +148,9 @@ class MapWindowsOperator(Operator[MapWindowsState]):
             raise StepFailed(message(f"{self._where} failed", facts)) from cause
 
     def _in_planned_columns(self, answer: pa.RecordBatch) -> pa.RecordBatch:
-        planned = self._no_answers.schema
-        if answer.schema == planned:
-            return answer
         if not answer.num_columns and not answer.num_rows:
             return self._no_answers  # what Arrow makes of an empty list: it says nothing, in whatever columns
-        if sorted(answer.schema.names) != sorted(planned.names):
-            came, wanted = (", ".join(names) or "none" for names in (answer.schema.names, planned.names))
-            raise ValueError(f"the function answered the columns {came}; planned were {wanted}")
-        return answer.select(planned.names).cast(planned)
+        return in_planned_columns(answer, self._no_answers.schema)
 
     def _joined(self, answers: list[pa.RecordBatch]) -> pa.RecordBatch:
         planned = self._no_answers.schema
@@ -161,6 +165,18 @@ class MapWindowsOperator(Operator[MapWindowsState]):
     def _interval(self, rows: EventBatch, row: int) -> str:
         start, end = (self._schema.time.show(int(times[row])) for times in (rows.start, rows.ends()))
         return start if self._schema.until is None else f"[{start}, {end})"
+
+    def ignore_before(self, bound: Instant) -> None:
+        """Leave out the windows that end at or before the bound: all their rows, past and future, do."""
+        self._sort.ignore_before(bound)
+
+    def of_interest_from(self, port: Port) -> Instant:
+        """The same as behind the step."""
+        return self._sort.of_interest_from(port)
+
+    def ignored_rows(self) -> int:
+        """How many rows were left out."""
+        return self._sort.ignored_rows()
 
     def idle_waiting_on(self) -> Port | None:
         """The input, while rows are held: a promise may complete their windows though no row comes."""

@@ -58,11 +58,23 @@ class OpenGroups:
         if all(partial.starts[0] >= bound for partial in self._partials):
             return []
         halves = [partial.split(bound) for partial in self._partials]
-        # What is left may have fallen out of its class, so it is stacked up anew.
-        self._partials = []
-        for _, left in halves:
-            self.add(left)
+        self._stack_up(left for _, left in halves)
         return [done for done, _ in halves if len(done)]
+
+    def forget_ended(self, bound: Instant) -> None:
+        """Forget groups that end at or before the bound, in each partial those before the first that does not.
+
+        Of windows these are all, for windows that start later end later. Cost: O(groups forgotten), and a release.
+        """
+        ended = [partial.first_past(bound) for partial in self._partials]
+        if any(ended):
+            self._stack_up(partial.cut(cut)[1] for partial, cut in zip(self._partials, ended, strict=True))
+
+    def _stack_up(self, left: Iterable[Partial]) -> None:
+        """Hold what is left of the partials; it may have fallen out of its class."""
+        self._partials, left = [], list(left)
+        for partial in left:
+            self.add(partial)
 
     def snapshot(self) -> tuple[Partial, ...]:
         """Return what is held. Partials never change, so nothing is copied."""

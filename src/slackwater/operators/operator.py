@@ -9,6 +9,8 @@ Laws (the torture harness in slackwater.testing runs them on every subclass it f
     2. snapshot() at any point, and a new operator built from it, changes nothing.
     3. Output punctuations never go back, and no output element contradicts one sent before it.
     4. After on_end on every port nothing is buffered.
+    5. Feedback (ignore_before) at any moment, lost or repeated, changes nothing of what reaches past its bound, and no
+       punctuation. So does leaving out what of_interest_from says is of no interest.
 
 To write one: copy `union.py` (several ports) or `where.py` (one port, no state), give it a plan node, and add a
 case to `slackwater.testing.cases`; a test fails until the case is there.
@@ -20,11 +22,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from slackwater.operators.emission import NOTHING, Emission
+from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:
     from slackwater.events.batch import EventBatch
     from slackwater.progress.frontier import Port
-    from slackwater.progress.instants import Instant
 
 StateT = TypeVar("StateT")
 """What an operator remembers: a frozen value, never changed by the operator that handed it out."""
@@ -37,6 +39,9 @@ class Operator(ABC, Generic[StateT]):
 
     ticks: ClassVar[bool] = False
     """Whether the runner must tell the processing time (on_tick) before each batch."""
+
+    begins_feedback: ClassVar[bool] = False
+    """Whether of_interest_from rises by itself as the operator works; that of all others follows ignore_before."""
 
     @abstractmethod
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
@@ -68,6 +73,24 @@ class Operator(ABC, Generic[StateT]):
 
     def late(self) -> int:
         """How many rows, since the very beginning, came too late and did not go to a band or the main output."""
+        return 0
+
+    def of_interest_from(self, port: Port) -> Instant:  # noqa: ARG002 - to most operators everything matters
+        """Elements of an input that only concern time before this change nothing any more; it never goes back.
+
+        An element only concerns time before t when it ends at or before t; an adjust, when both its ends do. BEGINNING
+        says that all may matter. Whoever says more must bear an adjust of an event whose insert was of no interest.
+        """
+        return BEGINNING
+
+    def ignore_before(self, bound: Instant) -> None:
+        """Learn that nobody downstream is interested in what only concerns time before the bound.
+
+        It may be used or not. It is no part of the state: a restored operator learns it anew, if at all.
+        """
+
+    def ignored_rows(self) -> int:
+        """How many rows were left out, since the operator was built, because nobody is interested in them."""
         return 0
 
     @abstractmethod

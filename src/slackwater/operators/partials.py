@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 _DEALT: Final = 1 << 16
 """Intervals that can be told apart by 16 bits."""
 
+_FIRST_LOOK: Final = 64
+"""Groups whose ends are looked at at once; twice as many each time that all are before a bound."""
+
 
 @dataclass(frozen=True)
 class Partial:
@@ -105,13 +108,24 @@ class Partial:
 
     def split(self, bound: Instant) -> tuple[Partial, Partial]:
         """Cut into the groups that start before the bound and the others. Cost: O(log n); nothing is copied."""
-        cut = int(np.searchsorted(self.starts, bound))
+        return self.cut(int(np.searchsorted(self.starts, bound)))
+
+    def cut(self, cut: int) -> tuple[Partial, Partial]:
+        """Cut into the first groups, so many, and the others. Cost: O(log n); nothing is copied."""
         before, after = [], []
         for table in self.members:
             at = int(np.searchsorted(table.column("group").to_numpy(), self.origin + cut))
             before.append(table.slice(0, at))
             after.append(table.slice(at))
         return self._sliced(0, cut, before), self._sliced(cut, len(self), after)
+
+    def first_past(self, bound: Instant) -> int:
+        """How many groups lie before the first that ends past the bound. Cost: O(that many)."""
+        looked_at = _FIRST_LOOK
+        while looked_at < len(self) and (self.ends[:looked_at] <= bound).all():
+            looked_at *= 2
+        past = self.ends[:looked_at] > bound
+        return int(np.argmax(past)) if past.any() else len(self)
 
     def _sliced(self, first: int, stop: int, members: Sequence[pa.Table]) -> Partial:
         return Partial(

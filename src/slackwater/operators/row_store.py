@@ -97,14 +97,25 @@ class RowStore:
         """Hand over rows by number, in the order asked for; they are forgotten here."""
         if not len(rows):
             return no_rows(self._schema)
-        places = locate(rows, np.array([*(held.first for held in self._segments), self._next]))
+        places = self._places(rows)
         taken = self._gathered(places)
+        self._let_go(places)
+        return taken
+
+    def discard(self, rows: NDArray[np.int64]) -> None:
+        """Forget rows by number, in any order, without looking at them."""
+        if len(rows):
+            self._let_go(self._places(rows))
+
+    def _places(self, rows: NDArray[np.int64]) -> Places:
+        return locate(rows, np.array([*(held.first for held in self._segments), self._next]))
+
+    def _let_go(self, places: Places) -> None:
         self._segments = [
             replace(held, left=held.left - count) if count else held
             for held, count in zip(self._segments, places.counts.tolist(), strict=True)
             if held.left > count
         ]
-        return taken
 
     def _gathered(self, places: Places) -> pa.RecordBatch:
         rows = len(places.place)

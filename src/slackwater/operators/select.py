@@ -10,6 +10,7 @@ import pyarrow as pa
 from slackwater.errors import StepFailed
 from slackwater.operators.emission import Emission
 from slackwater.operators.expressions import Computation, compute
+from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.operator import StatelessOperator
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Outputs: TypeAlias = Mapping[str, str | Computation]
 """The columns to make: each is an existing column's name or a computation."""
 
 
-class SelectOperator(StatelessOperator):
+class SelectOperator(InterestedOperator[None], StatelessOperator):
     """Replaces the payload, row for row. Cost: none for columns taken by name, one evaluation for the others."""
 
     __slots__ = ("_made", "_outputs", "_schema", "_step")
@@ -29,6 +30,7 @@ class SelectOperator(StatelessOperator):
     def __init__(
         self, schema: EventSchema, outputs: Outputs, step: str = "select", made: pa.Schema | None = None
     ) -> None:
+        super().__init__()
         self._schema = schema
         self._outputs = dict(outputs)
         self._made = made
@@ -36,6 +38,7 @@ class SelectOperator(StatelessOperator):
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one port
         """Pass on the same elements with the chosen columns."""
+        batch = self._interest.rows_of(batch)
         if not self._outputs:
             return Emission.of(batch.with_payload(batch.payload.select([])))
         columns = select_columns(self._outputs, self._schema.show(batch), self._step)

@@ -4,6 +4,9 @@ A punctuation says that nothing older will follow, so all that is older goes out
 stand in one batch, one release does for all: no row of the batch is older than a punctuation before it, so what each
 would have released lies, in order, in what the last one does.
 
+Rows that are of no interest do not come in. Of rows that wait, points are let go when they become so; at the ends of
+others nobody looks until they go out.
+
 Invariant: everything held is at or after the last punctuation; output is ordered.
 Cost: see kernels.impatience_sort for times and rows, and row_store for what hangs on them.
 """
@@ -19,7 +22,7 @@ from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.kernels.impatience_sort import ImpatienceSorter, SorterState
 from slackwater.kernels.pairs import concat
 from slackwater.operators.emission import NOTHING, Emission
-from slackwater.operators.operator import Operator
+from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.row_store import RowStore, RowStoreState
 from slackwater.operators.stream_progress import StreamProgress, insert_only
 from slackwater.progress.instants import FOREVER
@@ -41,12 +44,13 @@ class SortState:
     rows: RowStoreState
 
 
-class SortOperator(Operator[SortState]):
+class SortOperator(InterestedOperator[SortState]):
     """Sorts by start, as far as punctuations allow."""
 
     __slots__ = ("_intervals", "_no_rows", "_progress", "_rows", "_sorter", "_where")
 
     def __init__(self, schema: EventSchema, step: str = "sort", resume: SortState | None = None) -> None:
+        super().__init__()
         self._no_rows = schema.no_rows
         self._intervals = schema.until is not None
         self._where = f"step {step!r}"
@@ -61,7 +65,7 @@ class SortOperator(Operator[SortState]):
         said = self._progress.complete_before
         self._progress = self._progress.after(batch, self._where, ordered=False)
         if batch.rows:
-            data = batch.data()
+            data = self._interest.rows_of(batch.data())
             self._sorter.add(data.start)
             self._rows.append(
                 data.payload.append_column(_END, pa.array(data.ends())) if self._intervals else data.payload
@@ -83,7 +87,19 @@ class SortOperator(Operator[SortState]):
         if not self._intervals:
             return Emission((EventBatch(rows, times), punctuation))
         payload = rows.select(range(rows.num_columns - 1))
-        return Emission((EventBatch(payload, times, rows.column(rows.num_columns - 1).to_numpy()), punctuation))
+        sent = EventBatch(payload, times, rows.column(rows.num_columns - 1).to_numpy())
+        return Emission.of(self._interest.rows_of(sent), punctuation)
+
+    def ignore_before(self, bound: Instant) -> None:
+        """Leave out rows that end at or before the bound; points that wait are let go."""
+        super().ignore_before(bound)
+        if self._intervals:
+            return
+        pieces = self._sorter.release(self._interest.since)
+        if pieces:
+            numbers = concat(pieces).rows
+            self._rows.discard(numbers)
+            self._interest.ignored += len(numbers)
 
     def idle_waiting_on(self) -> Port | None:
         """The input, while rows are held: a promise may release them though no row comes."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.operators.emission import Emission
-from slackwater.operators.operator import Operator
+from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.waiting_room import WaitingRoom, WaitingRoomState
 from slackwater.operators.weave import weave_batches
 from slackwater.progress.instants import BEGINNING
@@ -35,14 +35,18 @@ class UnionState:
     said: Instant
 
 
-class UnionOperator(Operator[UnionState]):
-    """Merges ordered inputs by time. Cost: one comparison and one copy per row; nothing per row that waits."""
+class UnionOperator(InterestedOperator[UnionState]):
+    """Merges ordered inputs by time. Cost: one comparison and one copy per row; nothing per row that waits.
+
+    Rows of no interest are left out by those who send them; those that come all the same go on, and move the registers.
+    """
 
     __slots__ = ("_no_rows", "_room", "_said")
 
     def __init__(
         self, ports: int, no_rows: pa.RecordBatch, where: str = "union", resume: UnionState | None = None
     ) -> None:
+        super().__init__()
         self._no_rows = no_rows
         self._room = WaitingRoom(ports, where, resume.room if resume else None)
         self._said = resume.said if resume else BEGINNING

@@ -21,7 +21,7 @@ from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.elements import elements_of
 from slackwater.events.gather import gather
 from slackwater.operators.emission import NOTHING, Emission
-from slackwater.operators.operator import Operator
+from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.stream_progress import insert_only
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 
@@ -39,13 +39,13 @@ def windowed_schema(schema: EventSchema, step: str = "window") -> EventSchema:
     return schema.with_times(schema.time.renamed("window_start"), schema.time.renamed("window_end"), step)
 
 
-class WindowOperator(Operator[Instant]):
+class WindowOperator(InterestedOperator[Instant]):
     """Assigns windows. `ordered` says that the input is ordered by start; `schema` is that of the input.
 
     Its state is the last punctuation that it said, BEGINNING where the window keeps the order of its input.
     """
 
-    __slots__ = ("_no_rows", "_said", "_schema", "_speaks", "_step", "_window")
+    __slots__ = ("_done_before", "_no_rows", "_said", "_schema", "_speaks", "_step", "_window")
 
     def __init__(
         self,
@@ -55,7 +55,9 @@ class WindowOperator(Operator[Instant]):
         step: str = "window",
         resume: Instant | None = None,
     ) -> None:
+        super().__init__()
         self._window = window
+        self._done_before = BEGINNING
         self._schema = schema
         self._no_rows = windowed_schema(schema, step).no_rows
         # Only windows of which one event can have several lose the order of the input.
@@ -68,7 +70,7 @@ class WindowOperator(Operator[Instant]):
         assert insert_only(batch), "a windowed stream has no adjusts"
         if not len(batch):
             return NOTHING
-        windowed = self._rewritten(batch)
+        windowed = self._rewritten(self._of_interest(batch))
         if not self._speaks:
             return Emission.of(windowed)
         return Emission.of(windowed, *self._progress_after(batch, windowed))
@@ -76,6 +78,20 @@ class WindowOperator(Operator[Instant]):
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Release nothing: nothing was held."""
         return NOTHING
+
+    def ignore_before(self, bound: Instant) -> None:
+        """Leave out events that are only in windows that end at or before the bound."""
+        super().ignore_before(bound)
+        self._done_before = self._window.done_before(self._interest.since)
+
+    def of_interest_from(self, port: Port) -> Instant:  # noqa: ARG002 - there is one input
+        """Windows go by the start of an event, and one of no length may start where it ends."""
+        return max(self._done_before - 1, BEGINNING)
+
+    def _of_interest(self, batch: EventBatch) -> EventBatch:
+        if self._done_before == BEGINNING or not batch.rows:
+            return batch
+        return self._interest.keep(batch, batch.data().start >= self._done_before)
 
     def snapshot(self) -> Instant:
         """Return the last punctuation said."""

@@ -23,7 +23,7 @@ from slackwater.plan.combining_steps import Union
 from slackwater.plan.node import SideOutput, StepNode, walk
 from slackwater.plan.ordering_steps import Punctuate, Sort
 from slackwater.plan.properties import Extent, Order, Properties
-from slackwater.plan.row_steps import AssignWindow, RowStep, Select, Where
+from slackwater.plan.row_steps import AssignWindow, MapBatches, RowStep, Select, Where
 from slackwater.policies.windows import Hopping
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def dealt(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Lat
     """
     steps: list[RowStep] = []
     at = node
-    while isinstance(at, Where | Select | AssignWindow):
+    while isinstance(at, Where | Select | MapBatches | AssignWindow):
         steps.append(at)
         at = at.input
     windows = [place for place, step in enumerate(steps) if isinstance(step, AssignWindow)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,15 @@ class Reader(Protocol):
 
     def close(self) -> None:
         """Release files and other resources."""
+        ...
+
+
+@runtime_checkable
+class HeedsFeedback(Protocol):
+    """A reader that wants to know which rows nobody is interested in."""
+
+    def ignore_before(self, bound: Instant) -> None:
+        """Learn that rows which end at or before the bound are of no interest; they may still be given."""
         ...
 
 

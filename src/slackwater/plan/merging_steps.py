@@ -1,18 +1,20 @@
 """The plan node that merges replicas of one stream: it chooses LMerge's case by what is known of them.
 
 The less is known, the more must be remembered: nothing but a time for strictly ordered replicas, every event that is
-not frozen for replicas that are revised.
-Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section IV-D.
+not frozen for replicas that are revised. Replicas that come later than others need a merge that remembers events, too:
+what one of them tells beyond what it may speak for must not keep the others from telling what lies before.
+Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, sections IV-D and V-B.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import NeedsOrder, PlanError, message
+from slackwater.operators.merging.ordered_alike import MergeOrderedAlike
 from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.merging.revised import MergeRevised
 from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
@@ -20,20 +22,50 @@ from slackwater.operators.merging.strictly_ordered import MergeStrictlyOrdered
 from slackwater.plan.combining_steps import require_same_columns
 from slackwater.plan.node import Node, StepNode
 from slackwater.plan.properties import Extent, Order, Properties
-from slackwater.policies.agreement import Agreement
+from slackwater.plan.revising_steps import doubting_end
+from slackwater.plan.row_steps import with_wide_dictionaries
+from slackwater.plan.tie_order import tells_ties_alike
+from slackwater.policies.agreement import Agreement, Tell
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from slackwater.events.schema import EventSchema
-    from slackwater.operators.operator import Operator
+    from slackwater.operators.merging.replica_merge import ReplicaMerge
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
 
 
 class Case(Enum):
     """What replicas may do, and so what must be remembered of them; by the papers' names."""
 
     R0 = "strictly ordered: the newest time is all that is remembered"
+    R1 = "ordered, ties in the same order everywhere: the rows of the newest time are counted and compared"
     R2 = "ordered, and start and payload are a key: the rows of the newest time are remembered"
     R3 = "disordered or revised, and start and payload are a key: one node for each event that is not frozen"
     R4 = "no key is known, so that equal events count: as many of each as a replica has"
+
+
+@dataclass(frozen=True)
+class Attendance:
+    """Which replicas take part from the beginning, and whether that may change while the query runs.
+
+    Replicas are numbered as they were given.
+    """
+
+    waiting: frozenset[Port] = frozenset()
+    """The replicas that nobody reads until they are attached."""
+
+    tells_from: Mapping[Port, Instant] = field(default_factory=dict)
+    """From when on replicas tell everything, of those that do not tell everything from the beginning."""
+
+    changes: bool = False
+    """Whether replicas may be attached while the query runs; waiting ones are there to be."""
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all replicas take part from the beginning to the end, each for all of the time."""
+        return not (self.waiting or self.tells_from or self.changes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +74,13 @@ class MergeReplicas(StepNode):
 
     replicas: tuple[Node, ...]
     agreement: Agreement
+    ties_alike: bool = False
+    """Whether the user says that rows of one time come in the same order in every replica."""
+
+    attendance: Attendance = field(default_factory=Attendance)
+    given: Mapping[Node, Port] = field(default_factory=dict)
+    """The replicas as the user knows them: rewrites put other nodes in the place of these."""
+
     verb = "merge_replicas"
 
     def __post_init__(self) -> None:
@@ -53,10 +92,27 @@ class MergeReplicas(StepNode):
                 )
             if not replica.properties.progressive:
                 raise NeedsOrder.at(self.verb, replica.line)
-        if self.case in {Case.R3, Case.R4} and self.agreement != Agreement.frozen():
+        if self.ties_alike:
+            self._refuse_ties_alike()
+        if len(self.attendance.waiting) == len(self.replicas):
+            hint = "let one of them take part from the beginning"
+            raise PlanError(message("merge_replicas would wait for all of its replicas", {}, hint))
+        if self.case is Case.R4 and self.agreement not in {Agreement.first(), Agreement.frozen()}:
             facts = {"agreement": str(self.agreement), "case": self.case.value}
-            hint = "choose Agreement.frozen(): every event is told once, when it will not change any more"
-            raise PlanError(message("no step takes the revisions that this merge would make", facts, hint))
+            hint = "choose Agreement.first() or Agreement.frozen(), or declare that start and payload are a key"
+            raise PlanError(message("merge_replicas cannot count equal events by this agreement", facts, hint))
+
+    def _refuse_ties_alike(self) -> None:
+        """Refuse to believe in the order of ties where there is none, or nobody could make use of it."""
+        wrong = next(
+            (one for one in self.replicas if not (one.properties.ordered and one.properties.insert_only)), None
+        )
+        if wrong is not None:
+            facts, hint = {"replica": wrong.line}, "sort() or settle() each replica first, or leave ties_alike out"
+            raise PlanError(message("ties_alike is about replicas that come in order of time", facts, hint))
+        if not self.attendance.fixed:
+            hint = "leave ties_alike out: replicas that come later are merged event by event"
+            raise PlanError(message("ties cannot be counted where replicas come and go", {}, hint))
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -67,12 +123,20 @@ class MergeReplicas(StepNode):
     def case(self) -> Case:
         """The cheapest case that allows what is known of all replicas."""
         facts = [replica.properties for replica in self.replicas]
-        inserted = all(one.insert_only for one in facts)
-        if inserted and all(one.order is Order.STRICT for one in facts):
-            return Case.R0
-        if not all(one.keyed for one in facts):
-            return Case.R4
-        return Case.R2 if inserted and all(one.ordered for one in facts) else Case.R3
+        strict = all(one.order is Order.STRICT for one in facts)
+        if all(one.insert_only and one.ordered for one in facts) and self.attendance.fixed:
+            if strict:
+                return Case.R0
+            if self.ties_alike or all(map(tells_ties_alike, self.replicas)):
+                return Case.R1
+            if all(one.keyed for one in facts):
+                return Case.R2
+        return Case.R3 if all(one.keyed or one.order is Order.STRICT for one in facts) else Case.R4
+
+    @property
+    def revises(self) -> bool:
+        """Whether events may be revised after they were told."""
+        return self.case in {Case.R3, Case.R4} and self.agreement.tell is not Tell.FROZEN
 
     @property
     def schema(self) -> EventSchema:
@@ -81,34 +145,70 @@ class MergeReplicas(StepNode):
 
     @property
     def properties(self) -> Properties:
-        """What holds of all replicas; what is told when it is frozen comes in no order, and says how far it is."""
+        """What holds of all replicas; where events are remembered, they come in no order, and say how far they are."""
         facts = [replica.properties for replica in self.replicas]
         extents = {one.extent for one in facts}
-        order = {Case.R0: Order.STRICT, Case.R2: Order.TIES}.get(self.case, Order.NONE)
+        order = {Case.R0: Order.STRICT, Case.R1: Order.TIES, Case.R2: Order.TIES}.get(self.case, Order.NONE)
         return facts[0].but(
             order=order,
             extent=extents.pop() if len(extents) == 1 else Extent.INTERVALS,
             punctuated=order is Order.NONE,
-            insert_only=True,
+            insert_only=not self.revises,
             keyed=all(one.keyed for one in facts),
         )
 
     def details(self) -> str:
-        """How many, and the case."""
-        return f"of {len(self.replicas)}, case {self.case.name}"
+        """How many, the case, who does not take part at once, and when events are told where that is chosen."""
+        waiting, later = len(self.attendance.waiting), len(self.attendance.tells_from)
+        parts = [f"of {len(self.replicas)}", f"case {self.case.name}"]
+        parts += [f"{waiting} waiting"] * bool(waiting)
+        parts += [f"{later} joining later"] * bool(later)
+        parts += [_chosen(self.agreement)] * self.revises
+        return ", ".join(parts)
 
     def reason(self) -> str:
-        """Why this case."""
-        return self.case.value
+        """Why this case, and when events are told where that is not just when they come, or are frozen."""
+        parts = [self.case.value]
+        parts += ["replicas come and go"] * (not self.attendance.fixed)
+        parts += [str(self.agreement)] * self.revises
+        return "; ".join(parts)
 
-    def build(self, step: str, resume: Any = None) -> Operator[Any]:
-        """Make the operator."""
-        replicas, no_rows, where = len(self.replicas), self.schema.no_rows, f"step {step!r}"
-        if self.case is Case.R0:
-            return MergeStrictlyOrdered(replicas, no_rows, where, resume)
-        if self.case is Case.R2:
-            return MergeOrderedWithKey(replicas, no_rows, where, resume)
+    def build(self, step: str, resume: Any = None) -> ReplicaMerge[Any]:
+        """Make the operator; replicas that do not take part from the beginning are left out, or told from when on."""
+        merge = self._built(f"step {step!r}", resume)
+        if resume is None:
+            for port in sorted({*self.attendance.waiting, *self.attendance.tells_from}):
+                merge.detach(port)
+            for port, tells_from in self.attendance.tells_from.items():
+                merge.attach(port, tells_from)
+        return merge
+
+    def _built(self, where: str, resume: Any) -> ReplicaMerge[Any]:
+        replicas, no_rows = len(self.replicas), self.schema.no_rows
         ordered = [port for port, replica in enumerate(self.replicas) if replica.properties.ordered]
-        if self.case is Case.R3:
-            return MergeRevisedWithKey(replicas, no_rows, where, resume, self.agreement, ordered)
-        return MergeRevised(replicas, no_rows, where, resume, self.agreement, ordered)
+        match self.case:
+            case Case.R0:
+                return MergeStrictlyOrdered(replicas, no_rows, where, resume)
+            case Case.R1:
+                return MergeOrderedAlike(replicas, no_rows, where, resume)
+            case Case.R2:
+                return MergeOrderedWithKey(replicas, no_rows, where, resume)
+            case Case.R3:
+                return MergeRevisedWithKey(replicas, no_rows, where, resume, self.agreement, ordered)
+            case Case.R4:
+                return MergeRevised(replicas, no_rows, where, resume, self.agreement, ordered)
+
+
+def as_replica(node: Node) -> Node:
+    """Make a stream fit to be merged: words that others may add to, and an end that promises nothing."""
+    return doubting_end(with_wide_dictionaries(node))
+
+
+def _chosen(agreement: Agreement) -> str:
+    """What was chosen beside the first that comes to mind."""
+    plain = Agreement()
+    chosen = [f"tell={agreement.tell.name.lower()}"]
+    chosen += [f"quorum={agreement.quorum}"] * (agreement.quorum != plain.quorum)
+    chosen += [f"revise={agreement.revise.name.lower()}"] * (agreement.revise is not plain.revise)
+    chosen += [f"lag={agreement.lag}"] * (agreement.lag != plain.lag)
+    return " ".join(chosen)

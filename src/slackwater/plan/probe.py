@@ -4,7 +4,8 @@ A step such as where() must answer for each row by itself; otherwise its answer 
 to be cut into batches. `nw.col("x").mean()` and `nw.col("x").cum_sum()` are such computations. They are found by asking
 for a few rows together and one by one, through the public face of the computation alone (docs/decisions/0006).
 
-A function over windows may mix the rows of one; of it only the columns of its answers are learnt.
+A function over batches must answer for each row by itself, too. One over windows may mix the rows of a window; of it
+only the columns of its answers are learnt.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from slackwater.errors import PlanError, SchemaMismatch, StepFailed, message
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import no_rows
 from slackwater.operators.described import describe
+from slackwater.operators.map_batches import RowAnswers
 from slackwater.operators.map_windows import answered_rows
 from slackwater.operators.select import Outputs, select_columns
 from slackwater.progress.instants import MICROSECONDS
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.schema import EventSchema
     from slackwater.operators.expressions import Computation
+    from slackwater.operators.map_batches import BatchFunction
     from slackwater.operators.map_windows import WindowFunction
 
 _NUMBERS = (-1_000_000, 3, 3, None, 1_000_000, 2)
@@ -44,6 +47,11 @@ _NOTHING_BUT_COLUMNS = re.compile(r"(col|all|nth)\([^()]*\)")
 _TRUTHS = (True, False, False, None, True, True)
 """The same for booleans."""
 
+_NAME_THE_COLUMNS = (
+    "it was tried on made-up rows; where they do not do, name the columns of its answers: schema=pa.schema(...)"
+)
+"""What to do where trying does not help."""
+
 
 def probe_computations(outputs: Outputs, schema: EventSchema, step: str) -> pa.Schema:
     """Learn the types of computed columns; refuse unknown columns and computations that mix rows."""
@@ -53,27 +61,38 @@ def probe_computations(outputs: Outputs, schema: EventSchema, step: str) -> pa.S
     made = _types(outputs, schema, step)
     for name, what in outputs.items():
         if not isinstance(what, str) and _mixes_rows({name: what}, schema.shown, step):
-            raise PlanError(
-                message(
-                    f"{step} was given a computation over many rows",
-                    {"computation": describe(what)},
-                    "its answer would depend on how the stream is cut into batches; use a window and aggregate()",
-                )
-            )
+            raise _over_many_rows(step, what)
     return made
+
+
+def probe_batch_function(function: BatchFunction, schema: EventSchema, times: tuple[str, ...], step: str) -> pa.Schema:
+    """Learn the columns that a function over batches answers; refuse one that mixes rows or changes their number."""
+    answers = RowAnswers(function, times)
+    try:
+        answer = answers.ask(_made_up(schema.shown, nulls=False))
+    except Exception as cause:
+        hint = "answer one row for each, its times untouched; where() leaves rows out, map_windows() puts many into one"
+        raise _cannot_compute(step, schema, cause, f"{hint}; {_NAME_THE_COLUMNS}") from cause
+    planned = _planned_columns(answer, function, step)
+    if _mixes_rows({"answer": answers}, schema.shown, step):
+        raise _over_many_rows(step, function)
+    return planned
 
 
 def probe_window_function(function: WindowFunction, schema: EventSchema, step: str) -> pa.Schema:
     """Learn the columns that a function over the rows of a window answers."""
-    hint = "it was tried on made-up rows; where they do not do, name the columns of its answers: schema=pa.schema(...)"
     try:
         answer = answered_rows(function(_made_up_window(schema)))
     except Exception as cause:
-        raise _cannot_compute(step, schema, cause, hint) from cause
+        raise _cannot_compute(step, schema, cause, _NAME_THE_COLUMNS) from cause
+    return _planned_columns(answer, function, step)
+
+
+def _planned_columns(answer: pa.RecordBatch, function: BatchFunction | WindowFunction, step: str) -> pa.Schema:
     untyped = [field.name for field in answer.schema if _has_no_type(field.type)]
     if untyped or not (answer.num_columns or answer.num_rows):
         facts = {"function": describe(function), "columns": ", ".join(untyped) or "none answered"}
-        raise PlanError(message(f"{step} cannot tell the types of the answers", facts, hint))
+        raise PlanError(message(f"{step} cannot tell the types of the answers", facts, _NAME_THE_COLUMNS))
     # What Arrow or pandas noted about made-up rows is not true of others.
     return pa.schema([_with_wide_numbers(field) for field in answer.schema])
 
@@ -148,6 +167,12 @@ def _types(outputs: Outputs, schema: EventSchema, step: str) -> pa.Schema:
 def _cannot_compute(step: str, schema: EventSchema, cause: BaseException | None, hint: str = "") -> PlanError:
     facts = {"columns": ", ".join(schema.columns), "cause": cause}
     return PlanError(message(f"{step} cannot be computed on this stream", facts, hint))
+
+
+def _over_many_rows(step: str, what: Computation | BatchFunction) -> PlanError:
+    facts = {"computation": describe(what)}
+    hint = "its answer would depend on how the stream is cut into batches; use a window and aggregate()"
+    return PlanError(message(f"{step} was given a computation over many rows", facts, hint))
 
 
 def _has_no_type(kind: pa.DataType) -> bool:

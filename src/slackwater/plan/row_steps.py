@@ -1,4 +1,4 @@
-"""Plan nodes that treat each row by itself: where, select, window, and declarations about a stream."""
+"""Plan nodes that treat each row by itself: where, select, map_batches, window, and declarations about a stream."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import pyarrow as pa
 from slackwater.errors import PlanError, SchemaMismatch, message
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
 from slackwater.operators.described import describe
+from slackwater.operators.map_batches import MapBatchesOperator, answered_schema, without_ends
 from slackwater.operators.select import Outputs, SelectOperator
 from slackwater.operators.stamp import StampOperator
 from slackwater.operators.where import WhereOperator
 from slackwater.operators.window import WindowOperator, windowed_schema
 from slackwater.plan.node import Node, StepNode
-from slackwater.plan.probe import probe_computations
+from slackwater.plan.probe import probe_batch_function, probe_computations
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
 from slackwater.policies.windows import Hopping, Sliding, Window
 from slackwater.progress.instants import format_duration
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.schema import EventSchema
     from slackwater.operators.expressions import Computation
+    from slackwater.operators.map_batches import BatchFunction
     from slackwater.operators.operator import Operator
     from slackwater.progress.instants import Instant
 
@@ -123,6 +125,61 @@ class Select(RowStep):
     def build(self, step: str, resume: None = None) -> Operator[Any]:  # noqa: ARG002 - there is no state
         """Make the operator."""
         return SelectOperator(self.input.schema, self._payload_outputs(), step, self.schema.payload)
+
+
+@dataclass(frozen=True, eq=False)
+class MapBatches(RowStep):
+    """Replaces the payload columns by those that a user's function answers, row for row."""
+
+    function: BatchFunction
+    answers: pa.Schema | None = None
+    """The columns of the answers, if the user named them; otherwise the function is tried."""
+
+    verb = "map_batches"
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            facts, hint = {"got": repr(self.function)}, "write a function from a pa.RecordBatch to a pa.RecordBatch"
+            raise PlanError(message("map_batches takes a function over rows", facts, hint))
+        if not isinstance(self.answers, pa.Schema | None):
+            facts, hint = {"got": repr(self.answers)}, "write schema=pa.schema({...})"
+            raise SchemaMismatch(message("schema= names the columns of the answers", facts, hint))
+        _ = self.schema
+
+    @property
+    def _seen(self) -> EventSchema:
+        """What the function sees: the ends of events that may be revised are not among it."""
+        source = self.input.schema
+        return source if self.input.properties.insert_only else without_ends(source)
+
+    @property
+    def _times(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.input.schema.time_columns())
+
+    @cached_property
+    def schema(self) -> EventSchema:
+        """The time columns, and what the function answers."""
+        answers = self.answers
+        if answers is None:
+            answers = probe_batch_function(self.function, self._seen, self._times, self.verb)
+        return answered_schema(self.input.schema, answers, self.verb)
+
+    @property
+    def properties(self) -> Properties:
+        """Rows that differed may be answered alike."""
+        return self.input.properties.but(keyed=False)
+
+    def details(self) -> str:
+        """The function's name."""
+        return describe(self.function)
+
+    def reason(self) -> str:
+        """It needs no order."""
+        return "row by row, many rows at once: needs no order, keeps the one there is"
+
+    def build(self, step: str, resume: None = None) -> Operator[Any]:  # noqa: ARG002 - there is no state
+        """Make the operator."""
+        return MapBatchesOperator(self._seen, self.function, self.schema.payload, self._times, step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +315,8 @@ def is_narrow(kind: pa.DataType) -> bool:
 
 def in_processing_order(node: Node) -> bool:
     """Whether starts are stamps in the order of processing: streams of these need not wait for each other."""
-    if isinstance(node, Where | Select) or (isinstance(node, AssignWindow) and isinstance(node.window, Sliding)):
+    moves_starts = isinstance(node, AssignWindow) and not isinstance(node.window, Sliding)
+    if isinstance(node, Where | Select | MapBatches | AssignWindow) and not moves_starts:
         return in_processing_order(node.input)
     return isinstance(node, Stamp)
 

@@ -16,7 +16,7 @@ from slackwater.plan.aggregating_steps import MapWindows
 from slackwater.plan.combining_steps import Union
 from slackwater.plan.node import walk
 from slackwater.plan.ordering_steps import Sort
-from slackwater.plan.row_steps import AssignWindow, RowStep, Select, Where, is_narrow
+from slackwater.plan.row_steps import AssignWindow, MapBatches, RowStep, Select, Where, is_narrow
 from slackwater.policies.windows import Hopping
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _windows_before(node: Node) -> Iterator[Node]:
     for source in node.inputs:
         if isinstance(source, AssignWindow):
             yield source
-        if isinstance(source, Where | Select | AssignWindow | Sort | Union):
+        if isinstance(source, Where | Select | MapBatches | AssignWindow | Sort | Union):
             yield from _windows_before(source)
 
 

@@ -20,7 +20,7 @@ from slackwater.progress.instants import BEGINNING, FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slackwater.progress.instants import Duration
+    from slackwater.progress.instants import Duration, Instant
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,14 @@ class Window(ABC):
         moved = np.where(too_early, BEGINNING, complete_before - back)
         return np.where(too_late | (complete_before == FOREVER), FOREVER, moved)
 
+    @abstractmethod
+    def done_before(self, bound: Instant) -> Instant:
+        """Every event that starts before this instant is only in windows that end at or before the bound.
+
+        >>> Tumbling(10).done_before(25), Sliding(10).done_before(25), Hopping(10, 4).done_before(25)
+        (20, 16, 16)
+        """
+
 
 @dataclass(frozen=True)
 class Tumbling(Window):
@@ -74,6 +82,10 @@ class Tumbling(Window):
     def back(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """How long each event is past the start of its window."""
         return past_grid(times, self.size, self.offset)
+
+    def done_before(self, bound: Instant) -> Instant:
+        """The start of the window that the bound is in."""
+        return _within_int64(_on_grid(bound, self.size, self.offset))
 
 
 @dataclass(frozen=True)
@@ -108,6 +120,10 @@ class Hopping(Window):
         """One hop."""
         return self.hop
 
+    def done_before(self, bound: Instant) -> Instant:
+        """The start of the first window that ends past the bound; those of later windows are not sooner."""
+        return _within_int64(_on_grid(bound - self.size, self.hop, self.offset) + self.hop)
+
     def _windows(self, past: NDArray[np.int64]) -> NDArray[np.int64]:
         # Starts at t - past - j * hop count while past + j * hop < size; this is the number of such j, rounded up.
         return -((past - self.size) // self.hop)
@@ -128,6 +144,19 @@ class Sliding(Window):
     def promise(self, complete_before: NDArray[np.int64]) -> NDArray[np.int64]:
         """The same: the window starts with the event."""
         return complete_before
+
+    def done_before(self, bound: Instant) -> Instant:
+        """The first event whose window ends past the bound."""
+        return _within_int64(bound - self.size + 1)
+
+
+def _on_grid(time: int, size: Duration, offset: Duration) -> int:
+    """The last multiple of a size, shifted, that is not after a time."""
+    return time - (time - offset) % size
+
+
+def _within_int64(time: int) -> Instant:
+    return min(max(time, BEGINNING), FOREVER)
 
 
 def _refuse_unless_positive(name: str, length: Duration) -> None:

@@ -33,10 +33,14 @@ class Counters:
     late: int = 0
     """Rows that came too late and did not go on. A query that was resumed goes on counting where the other was."""
 
+    ignored: int = 0
+    """Rows that were left out because nobody is interested in their time any more."""
+
     def __str__(self) -> str:
-        late = f"late {self.late}, " if self.late else ""
+        left_out = f"late {self.late}, " if self.late else ""
+        left_out += f"ignored {self.ignored}, " if self.ignored else ""
         return (
-            f"in {self.rows_in} +{self.punctuations_in}p, out {self.rows_out} +{self.punctuations_out}p, {late}"
+            f"in {self.rows_in} +{self.punctuations_in}p, out {self.rows_out} +{self.punctuations_out}p, {left_out}"
             f"held {self.buffered} (peak {self.peak_buffered}), idle-waiting {format_duration(self.idle_waiting)}"
         )
 

@@ -15,12 +15,11 @@ import pyarrow as pa
 
 from slackwater.errors import PlanError, SlackwaterError, SourceFailed, message
 from slackwater.progress.clock import Clock, SystemClock
+from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.sources.rows import batch_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from slackwater.progress.instants import Instant
 
 Rows: TypeAlias = "pa.RecordBatch | pa.Table | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 """What may be pushed: Arrow data, one row as a mapping, or several."""
@@ -31,6 +30,9 @@ CAPACITY = 1_000_000
 
 class PushSource:
     """A feed that its owner pushes rows into and closes at the end.
+
+    Where rows cost something to make, the feeder may look at `wanted_from` first, from any thread: rows that end at or
+    before it are of no interest to the query any more. Those that are pushed all the same are left out, and counted.
 
     `push` blocks while `capacity` rows wait: a query that cannot keep up slows its feeders down. What is pushed at once
     is taken whole. A callback of the query must not push into a source that may be full: nobody would empty it.
@@ -60,11 +62,22 @@ class PushSource:
         self._clock: Clock = SystemClock()
         self._wake: Callable[[], None] = _nobody
         self._opened = False
+        self._wanted_from: Instant = BEGINNING
 
     @property
     def waiting(self) -> int:
         """How many rows have been pushed and not taken yet."""
         return self._rows
+
+    @property
+    def wanted_from(self) -> Instant:
+        """Rows that end at or before this are of no interest any more; BEGINNING while all are. It never goes back."""
+        return self._wanted_from
+
+    @property
+    def closed(self) -> bool:
+        """Whether somebody closed it: its feeder, or the query that read it."""
+        return self._closed
 
     @property
     def ended(self) -> bool:
@@ -122,6 +135,10 @@ class PushSource:
             if was_full:
                 self._has_room.notify_all()
             return batch, arrived
+
+    def ignore_before(self, bound: Instant) -> None:
+        """Show feeders that rows which end at or before the bound are of no interest: the query says so."""
+        self._wanted_from = bound
 
     def quiet_until(self) -> Instant | None:
         """Return the present when nothing waits: whatever comes later will be stamped later. None after the end."""

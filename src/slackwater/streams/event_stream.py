@@ -12,7 +12,7 @@ from slackwater.plan.aggregating_steps import MapWindows
 from slackwater.plan.combining_steps import FollowedBy, Join, Union
 from slackwater.plan.probe import name_outputs
 from slackwater.plan.properties import Stamps
-from slackwater.plan.row_steps import AssignWindow, Select, Where, stamped, with_wide_dictionaries
+from slackwater.plan.row_steps import AssignWindow, MapBatches, Select, Where, stamped, with_wide_dictionaries
 from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling
 from slackwater.progress.instants import as_duration
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slackwater.operators.expressions import Computation
+    from slackwater.operators.map_batches import BatchFunction
     from slackwater.operators.map_windows import WindowFunction
     from slackwater.plan.node import Node
     from slackwater.policies.aggregates import Aggregate
@@ -63,6 +64,26 @@ class EventStream(Stream):
         treat each row by itself and are tried on made-up rows first.
         """
         return type(self)(Select(self.node, name_outputs(columns, computed, self.node.schema)))
+
+    def map_batches(self, function: BatchFunction, *, schema: pa.Schema | None = None) -> Self:
+        """Call a function of your own with many rows at once, where a row is dear to compute: a model, a look-up.
+
+        It is given an Arrow batch of all columns and answers a batch or table of one row for each, in the same order;
+        these get the times of their rows. It must treat each row by itself, for it may be called with any cut of the
+        stream, and it is not called for rows that nobody is interested in any more. To leave rows out, use where(). Of
+        a stream that revises its events the function does not see the ends.
+
+        The columns of the answers are learnt by trying the function on a few made-up rows, or named by `schema`; then
+        it is not tried. It should have no side effects.
+
+        >>> import pyarrow as pa, pyarrow.compute as pc, slackwater as sw
+        >>> def scored(rows):
+        ...     return pa.record_batch({"x": rows["x"], "score": pc.multiply(rows["x"], 10)})
+        >>> rows = sw.stream([{"at": 1, "x": 5}, {"at": 2, "x": 7}], time="at")
+        >>> rows.map_batches(scored).run().table.to_pylist()
+        [{'at': 1, 'x': 5, 'score': 50}, {'at': 2, 'x': 7, 'score': 70}]
+        """
+        return type(self)(MapBatches(self.node, function, schema))
 
     def tumbling(self, size: Length, offset: Length | None = None) -> Self:
         """Give each event the window [k*size, (k+1)*size) that it falls into; `offset` shifts all windows.

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
 from slackwater.plan.aggregating_steps import aggregate
-from slackwater.plan.row_steps import stamped
+from slackwater.plan.bands import dealt
+from slackwater.plan.early_aggregate import EarlyAggregate
+from slackwater.plan.row_steps import stamped, with_wide_dictionaries
 from slackwater.policies.aggregates import Aggregate
+from slackwater.policies.cadence import default_cadence
 from slackwater.policies.late import Late
+from slackwater.progress.instants import as_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,13 +23,14 @@ if TYPE_CHECKING:
     from slackwater.policies.punctuations import Length
     from slackwater.streams.bands import Streams
     from slackwater.streams.ordered import OrderedStream
+    from slackwater.streams.revised import RevisedStream
 
 _DIVERT = Late.divert()
 
 
 @dataclass(frozen=True)
 class GroupedStream:
-    """Events and the columns to group them by; to be aggregated, once or in bands."""
+    """Events and the columns to group them by; to be aggregated: once, in bands, or early."""
 
     node: Node
     keys: tuple[str, ...]
@@ -59,6 +64,51 @@ class GroupedStream:
 
         _require_aggregates('in_bands("1s", "1m", ', aggregates)
         return bands_of_aggregates(self.node, self.keys, aggregates, patiences, every, late)
+
+    def aggregate_early(
+        self,
+        patience: Length | None = None,
+        *,
+        every: Every | None = None,
+        late: Late = _DIVERT,
+        **aggregates: Aggregate,
+    ) -> RevisedStream:
+        """Sum up each window and group, tell the answers at once, and revise them when later rows change them.
+
+        Each batch of rows tells the answers that it has changed: the former one is removed, the new one inserted. An
+        answer is final when its window can get no more rows: when the greatest time seen is a patience past its end.
+        `every` and `late` are those of sort(). Without a patience the stream's own order or punctuations are obeyed.
+        How often an answer is revised on the way depends on how rows are batched; what is final does not.
+
+        `settle()` gives the final answers alone; replicas that answer early can be merged by merge_replicas(). An early
+        sum must fit its type as a final one must.
+
+        >>> import slackwater as sw
+        >>> rows = [{"at": 1, "k": "a"}, {"at": 12, "k": "a"}, {"at": 3, "k": "a"}]
+        >>> windows = sw.stream(rows, time="at").tumbling(10)
+        >>> counts = windows.group_by("k").aggregate_early(patience=20, n=sw.count())
+        >>> for row in counts.run().table.to_pylist():
+        ...     print(row["change"], row["window_start"], row["k"], row["n"])
+        insert 0 a 1
+        insert 10 a 1
+        remove 0 a 1
+        insert 0 a 2
+        >>> counts.settle().run().table["n"].to_pylist()
+        [2, 1]
+        """
+        from slackwater.streams.revised import RevisedStream
+
+        _require_aggregates('aggregate_early(patience="1h", ', aggregates)
+        node = with_wide_dictionaries(stamped(self.node))
+        if patience is not None:
+            calendar = node.schema.calendar
+            wait = as_duration(patience, calendar=calendar)
+            cadence = default_cadence(wait, calendar=calendar) if every is None else every
+            (node,) = dealt(node, (wait,), cadence, late, in_order=False)
+        elif every is not None or late != _DIVERT:
+            facts, hint = {"every": every, "late": late}, 'aggregate_early(patience="1h", ...)'
+            raise PlanError(message("every= and late= go with a patience", facts, hint))
+        return RevisedStream(EarlyAggregate(node, self.keys, aggregates))
 
 
 def _require_aggregates(call: str, aggregates: Mapping[str, Aggregate]) -> None:

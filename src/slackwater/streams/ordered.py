@@ -8,6 +8,10 @@ from slackwater.streams.event_stream import EventStream
 class OrderedStream(EventStream):
     """A stream in order of time, with or without ties."""
 
+    def settle(self) -> OrderedStream:
+        """Return the stream itself: it is in order, and none of its events is revised. See `RevisedStream.settle`."""
+        return self
+
 
 def union(first: EventStream, *others: EventStream) -> OrderedStream:
     """Put ordered streams of the same columns together, in order of time.

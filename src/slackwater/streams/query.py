@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from slackwater.errors import PlanError, RunError, message
+from slackwater.events.kinds import Kind
+from slackwater.events.written_times import as_instant
 from slackwater.progress.clock import Clock, SystemClock
 from slackwater.runners.in_process.runner import InProcessRunner
 from slackwater.runners.runner import Result
@@ -21,7 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slackwater.events.batch import EventBatch
+    from slackwater.events.changes import ChangeLog
     from slackwater.events.schema import EventSchema
+    from slackwater.events.written_times import Moment
+    from slackwater.progress.instants import Instant
+    from slackwater.runners.in_process.replicas import ReplicaStanding
     from slackwater.runners.in_process.state import Snapshot
     from slackwater.runners.runner import Counters
     from slackwater.streams.late_rows import Callback
@@ -47,7 +53,7 @@ class Query:
         if on_late is not None:
             outputs = [*outputs, *((stream, on_late) for stream in late.values())]
         require_late_rows_taken(*(stream for stream, _ in outputs))
-        wired = [(stream.node, partial(_show, stream.node.schema, callback)) for stream, callback in outputs]
+        wired = [(stream.node, partial(_show, stream.shown_as, callback)) for stream, callback in outputs]
         self._schema = outputs[0][0].schema
         self._late = {name: stream.schema.empty_table() for name, stream in late.items()}
         self._runner = InProcessRunner(wired, clock or SystemClock(), resume=resume, **options)
@@ -79,6 +85,24 @@ class Query:
         self.work()
         self.wait()
 
+    def ignore_before(self, bound: Instant) -> None:
+        """Say that nobody who takes the results is interested any more in rows that end at or before the bound.
+
+        Steps then spare themselves the work for such rows, as far as they can, and sources need not bring them; some
+        may still come. For queries whose results go on to a merge elsewhere, which says by `PushSource.wanted_from`
+        what it needs no more. May be called from any thread; the next step heeds it. The bound is microseconds since
+        1970 in UTC, or a sequence number.
+
+        >>> import slackwater as sw
+        >>> rows = sw.stream([{"at": at} for at in range(5)], time="at")
+        >>> seen = []
+        >>> with rows.open(lambda batch: seen.extend(batch["at"].to_pylist())) as query:
+        ...     query.ignore_before(3)
+        >>> seen
+        [3, 4]
+        """
+        self._runner.ignore_before(bound)
+
     def run_to_end(self) -> Result:
         """Work until every source has ended."""
         while not self.finished:
@@ -88,6 +112,55 @@ class Query:
     def counters(self) -> dict[str, Counters]:
         """What every source and step has done so far."""
         return self._runner.counters()
+
+    def attach(self, replica: Stream, *, tells_from: Moment, instead_of: Stream | None = None) -> None:
+        """Listen to a replica of a merge, from the next step on.
+
+        `replica` is a stream that was given to merge_replicas(), and waits or was detached. `tells_from` is the time
+        from which on it tells everything: every event that lasts until then, or longer. Until the merged stream is
+        complete up to there, the replica has not joined: its events count, its promises do not.
+
+        A replica that has died, its source closed, comes back as a new stream of the same plan, with a source of its
+        own: `attach(new, tells_from=..., instead_of=old)`. What it counts begins anew.
+
+        It is done between two steps: by the thread that drives the query, not in a callback.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> sources = [sw.PushSource({"at": pa.int64()}, name=name) for name in ("blue", "green")]
+        >>> blue, green = (sw.stream(source, time="at").assume_ordered() for source in sources)
+        >>> query = sw.merge_replicas(blue, green, waiting=[green]).open(lambda rows: print(rows["at"].to_pylist()))
+        >>> sources[0].push([{"at": 1}, {"at": 4}])
+        >>> query.work()
+        [1]
+        >>> query.attach(green, tells_from=8)
+        >>> query.replicas()[1].joined
+        False
+        >>> query.close()
+        [4]
+        """
+        time = replica.node.schema.time
+        replaced = None if instead_of is None else instead_of.node
+        self._runner.attach(replica.node, as_instant(tells_from, time, "tells_from"), replaced)
+
+    def detach(self, replica: Stream) -> None:
+        """Listen to a replica of a merge no longer. What it sends is read, and dropped, until it is attached again.
+
+        A replica that was cut off is detached before its source is closed: steps such as aggregate() take an end for
+        the end of all rows, and answer. The only replica that is attached cannot be detached. If all others have
+        ended, the merged stream ends.
+        """
+        self._runner.detach(replica.node)
+
+    def replicas(self) -> list[ReplicaStanding]:
+        """How each replica of each merge stands: attached, joined, how far it has come, ended. See `str` of one.
+
+        Cost: a snapshot of each merge.
+        """
+        return self._runner.replicas()
+
+    def waits_to_join(self, replica: Stream) -> bool:
+        """Whether a replica is attached and has not joined yet. Cost: none worth speaking of."""
+        return self._runner.waits_to_join(replica.node)
 
     def snapshot(self) -> Snapshot:
         """The state of every step, to be handed to open(resume=...). Rows not yet taken from sources are not in it."""
@@ -148,12 +221,16 @@ def run_into(
 def starts_of(stream: Stream, clock: Clock | None = None) -> NDArray[np.int64]:
     """Run a stream and return the starts of its events, in the order they come."""
     starts: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
-    runner = InProcessRunner([(stream.node, lambda batch: starts.append(batch.data().start))], clock or SystemClock())
+
+    def note(batch: EventBatch) -> None:
+        starts.append(batch.start[batch.kinds() == Kind.INSERT])
+
+    runner = InProcessRunner([(stream.node, note)], clock or SystemClock())
     while not runner.finished:
         runner.work()
         runner.wait()
     return np.concatenate(starts)
 
 
-def _show(schema: EventSchema, callback: Callback, batch: EventBatch) -> None:
+def _show(schema: EventSchema | ChangeLog, callback: Callback, batch: EventBatch) -> None:
     callback(schema.show(batch))

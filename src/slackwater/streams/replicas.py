@@ -2,29 +2,70 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from slackwater.errors import PlanError, message
-from slackwater.plan.merging_steps import MergeReplicas
+from slackwater.events.written_times import as_instant
+from slackwater.plan.merging_steps import Attendance, MergeReplicas, as_replica
 from slackwater.plan.ordering_steps import Sort
-from slackwater.plan.row_steps import with_wide_dictionaries
 from slackwater.policies.agreement import Agreement
 from slackwater.streams.event_stream import EventStream
 from slackwater.streams.ordered import OrderedStream
+from slackwater.streams.revised import RevisedStream
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from slackwater.events.written_times import Moment
     from slackwater.plan.node import Node
+    from slackwater.progress.frontier import Port
+
+    Replica = EventStream | RevisedStream
 
 
-def merge_replicas(first: EventStream, *others: EventStream, agreement: Agreement | None = None) -> OrderedStream:
-    """Tell once what several streams tell, that are the same but for order, pace, and gaps.
+@overload
+def merge_replicas(
+    first: Replica,
+    *others: Replica,
+    agreement: None = None,
+    ties_alike: bool = False,
+    waiting: Sequence[Replica] = (),
+    tells_from: Mapping[Replica, Moment] | None = None,
+    attachable: bool = False,
+) -> OrderedStream: ...
+@overload
+def merge_replicas(
+    first: Replica,
+    *others: Replica,
+    agreement: Agreement,
+    ties_alike: bool = False,
+    waiting: Sequence[Replica] = (),
+    tells_from: Mapping[Replica, Moment] | None = None,
+    attachable: bool = False,
+) -> OrderedStream | RevisedStream: ...
+def merge_replicas(
+    first: Replica,
+    *others: Replica,
+    agreement: Agreement | None = None,
+    ties_alike: bool = False,
+    waiting: Sequence[Replica] = (),
+    tells_from: Mapping[Replica, Moment] | None = None,
+    attachable: bool = False,
+) -> OrderedStream | RevisedStream:
+    """Tell once what several streams tell, that are the same but for order, pace, revisions and gaps.
 
     Blue and green, two regions, a hot standby: each event goes out once, whoever tells it. Ordered replicas whose
-    events have a key (answers of an aggregate do) are merged as they come. Of all others an event goes out when some
-    replica has promised that it will not change, and all that is older has gone out.
+    events have a key (answers of an aggregate do), or whose rows of one time come in the same order in every replica
+    (`ties_alike=True` says so), are merged as they come. Of all others an event goes out when some replica has promised
+    that it will not change, and all that is older has gone out. Another `agreement` lets events go out before that:
+    they may be revised then, and the result is a RevisedStream.
 
     A replica must say how far it has come: by its order, or by punctuations. One that ends may have been cut off, so
     its end says nothing; when all have ended, the one that has come furthest has told everything.
+
+    Replicas may come and go while the query runs: those that are `waiting` are not read until `Query.attach` says from
+    when on they tell everything. `tells_from` says that of replicas that take part at once. `attachable=True` is for
+    replicas that are detached, or die, and come back. Such replicas are merged event by event, which remembers more.
 
     >>> import slackwater as sw
     >>> blue = sw.stream([{"at": 1, "x": "a"}, {"at": 2, "x": "b"}], time="at").assume_ordered()
@@ -33,11 +74,27 @@ def merge_replicas(first: EventStream, *others: EventStream, agreement: Agreemen
     {'at': [1, 2, 3], 'x': ['a', 'b', 'c']}
     """
     replicas = (first, *others)
-    if not all(isinstance(replica, EventStream) for replica in replicas):
+    if not all(isinstance(replica, EventStream | RevisedStream) for replica in replicas):
         facts = {"got": ", ".join(type(replica).__name__ for replica in replicas)}
         raise PlanError(
             message("merge_replicas takes streams", facts, "merge_replicas(a, b), not merge_replicas([a, b])")
         )
-    nodes: tuple[Node, ...] = tuple(with_wide_dictionaries(replica.node) for replica in replicas)
-    merged = MergeReplicas(nodes, agreement or Agreement.frozen())
+    ports = {replica.node: port for port, replica in reversed(list(enumerate(replicas)))}
+    later = {
+        _port_of(replica, ports, "tells_from"): as_instant(moment, replica.node.schema.time, "tells_from")
+        for replica, moment in (tells_from or {}).items()
+    }
+    attendance = Attendance(frozenset(_port_of(one, ports, "waiting") for one in waiting), later, attachable)
+    nodes = tuple(as_replica(replica.node) for replica in replicas)
+    merged = MergeReplicas(nodes, agreement or Agreement.frozen(), ties_alike, attendance, ports)
+    if merged.revises:
+        return RevisedStream(merged)
     return OrderedStream(merged if merged.properties.ordered else Sort(merged))
+
+
+def _port_of(replica: object, ports: Mapping[Node, Port], what: str) -> Port:
+    node: Node | None = getattr(replica, "node", None)
+    if node is None or node not in ports:
+        facts = {"got": repr(replica) if node is None else node.line}
+        raise PlanError(message(f"{what} names a stream that is not one of the replicas", facts))
+    return ports[node]

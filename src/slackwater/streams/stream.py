@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from slackwater.events.changes import ChangeLog
+    from slackwater.events.schema import EventSchema
     from slackwater.plan.node import Node
     from slackwater.plan.properties import Properties
     from slackwater.progress.clock import Clock
@@ -35,9 +37,14 @@ class Stream:
     node: Node
 
     @property
+    def shown_as(self) -> EventSchema | ChangeLog:
+        """How batches become rows that users see."""
+        return self.node.schema
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of the rows, time columns included."""
-        return self.node.schema.shown
+        return self.shown_as.shown
 
     @property
     def properties(self) -> Properties:

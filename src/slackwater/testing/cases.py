@@ -13,15 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import strategies as st
 
+from slackwater.events.batch import EventBatch
 from slackwater.events.elements import Insert, elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
 from slackwater.operators.banded_aggregate import BandedAggregateOperator
 from slackwater.operators.cut_at_changes import CutAtChangesOperator
+from slackwater.operators.early_aggregate import EarlyAggregateOperator
 from slackwater.operators.emission import band_output
 from slackwater.operators.followed_by import FollowedByOperator
 from slackwater.operators.join import JoinOperator
+from slackwater.operators.map_batches import MapBatchesOperator
 from slackwater.operators.map_windows import MapWindowsOperator
 from slackwater.operators.pass_through import PassThroughOperator
 from slackwater.operators.punctuate import PunctuateOperator
@@ -36,11 +39,13 @@ from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
+from slackwater.testing.cleansing_cases import cleansing_cases
 from slackwater.testing.merging_cases import merging_cases
 from slackwater.testing.oracles.aggregate import aggregate_oracle
 from slackwater.testing.oracles.matching import followed_by_oracle, join_oracle
 from slackwater.testing.oracles.punctuate import punctuate_oracle
 from slackwater.testing.oracles.windows import map_windows_oracle, window_oracle
+from slackwater.testing.revising_cases import revising_cases
 from slackwater.testing.strategies import disordered_batches, ordered_batches
 from slackwater.testing.torture import TICK, Streams, TortureCase
 
@@ -125,6 +130,24 @@ def _aggregate(keys: tuple[str, ...], *, ordered: bool) -> TortureCase:
     )
 
 
+def _in_windows(streams: Streams) -> Streams:
+    """The same elements in windows of ten: so few groups that most rows revise an answer."""
+    (batch,) = streams
+    start = batch.start - batch.start % 10
+    return (EventBatch(batch.payload, start, start + 10, batch.kind),)
+
+
+def _aggregate_early(keys: tuple[str, ...], *, ordered: bool) -> TortureCase:
+    return TortureCase(
+        f"aggregate_early by {keys} of {'ordered' if ordered else 'disordered'} events",
+        EarlyAggregateOperator,
+        lambda state: EarlyAggregateOperator(INTERVALS, keys, AGGREGATES, ordered=ordered, resume=state),
+        st.tuples((ordered_batches if ordered else disordered_batches)(PAYLOAD)).map(_in_windows),
+        lambda streams: aggregate_oracle(_inserts(streams), PAYLOAD.names, keys, AGGREGATES),
+        ordered=False,
+    )
+
+
 def _cut(keys: tuple[str, ...]) -> TortureCase:
     def oracle(streams: Streams) -> Iterable[Insert]:
         events = _inserts(streams)
@@ -144,6 +167,14 @@ def _cut(keys: tuple[str, ...]) -> TortureCase:
         oracle,
         ordered=False,
     )
+
+
+_DOUBLED = pa.schema({"twice": pa.int64(), "k": pa.string()})
+
+
+def _doubled(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Twice the number, and the key."""
+    return pa.record_batch({"twice": pc.multiply(rows.column("v"), 2), "k": rows.column("k")}, schema=_DOUBLED)
 
 
 _PLACED = pa.schema({"k": pa.string(), "place": pa.int64(), "of": pa.int64()})
@@ -248,6 +279,15 @@ CASES: tuple[TortureCase, ...] = (
         ],
     ),
     TortureCase(
+        "map_batches",
+        MapBatchesOperator,
+        lambda _: MapBatchesOperator(POINTS, _doubled, _DOUBLED, ("at",), "map_batches"),
+        _one(),
+        lambda streams: [
+            Insert((None if v is None else v * 2, k), e.start, e.end) for e in _inserts(streams) for k, v in [_row(e)]
+        ],
+    ),
+    TortureCase(
         "assume_ordered",
         AssumeOrderedOperator,
         lambda state: AssumeOrderedOperator(POINTS, resume=state),
@@ -286,6 +326,7 @@ CASES: tuple[TortureCase, ...] = (
     *(_window(window, ordered=ordered) for window in (Tumbling(5, 2), Hopping(7, 3), Hopping(2, 5), Sliding(4))
       for ordered in (True, False)),
     *(_aggregate(keys, ordered=ordered) for keys in ((), ("k",)) for ordered in (True, False)),
+    *(_aggregate_early(keys, ordered=ordered) for keys in ((), ("k",)) for ordered in (True, False)),
     *(_map_windows(schema, ordered=ordered) for schema in (POINTS, INTERVALS) for ordered in (True, False)),
     _cut(()),
     _cut(("k",)),
@@ -314,5 +355,7 @@ CASES: tuple[TortureCase, ...] = (
         lambda s: followed_by_oracle(_shown(s, 0), _shown(s, 1), [(1, 1)], 4),
     ),
     *merging_cases(PAYLOAD),
+    *revising_cases(PAYLOAD),
+    *cleansing_cases(PAYLOAD),
 )  # fmt: skip
 """All cases, several for operators with several ways to work."""

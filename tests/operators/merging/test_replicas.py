@@ -245,6 +245,29 @@ def test_a_replica_that_was_detached_begins_anew() -> None:
     assert told == ["insert(('b', 1), 5, 7)", "adjust(('a', 1), 5, 9, 5)", "punctuate(6)"]
 
 
+@pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeRevised])
+def test_of_replicas_that_ended_equally_far_the_one_that_knows_more_is_believed(operator: Any) -> None:
+    """Both have come to 3; what the second tells at 3 beyond the first is not lost."""
+    for agreement in (Agreement.first(), Agreement.frozen()):
+        merge = operator(2, NO_ROWS, "merge", agreement=agreement, ordered=[0, 1])
+        rows = [Insert(("a", 1), 1, 2), Insert(("b", 1), 3, 4), Insert(("c", 1), 3, 4)]
+        out = [*merge.on_batch(0, _rows(*rows[:2])).batches, *merge.on_batch(1, _rows(*rows)).batches]
+        out += [batch for port in (0, 1) for batch in merge.on_end(port).batches]
+        assert set(temporal_table_of(out)) == {TemporalEvent(row.payload, row.start, row.end) for row in rows}
+
+
+def test_an_end_that_the_output_has_frozen_is_not_revised_for_a_replica_that_lacks_it() -> None:
+    """Of equal events the output has 5 and 30, and has promised all before 10; another replica has 20 and 30."""
+    merge = MergeRevised(2, NO_ROWS, "merge", agreement=Agreement.first())
+    event = ("a", 1)
+    out = [*merge.on_batch(0, _rows(Insert(event, 0, 5), Insert(event, 0, 30), Punctuate(10))).batches]
+    out += merge.on_batch(1, _rows(Insert(event, 0, 20), Insert(event, 0, 30), Punctuate(25))).batches
+    # A table cannot be made of what contradicts a punctuation.
+    assert set(temporal_table_of(out)) == {TemporalEvent(event, 0, 5), TemporalEvent(event, 0, 30)}
+    assert merge.contradicted == 1
+    assert merge.complete_before == 25
+
+
 def test_replicas_that_contradict_each_other_are_counted_and_the_output_keeps_its_word() -> None:
     """The first froze the event until 9 at least; the second lacks it, and goes further."""
     merge = MergeRevisedWithKey(2, NO_ROWS)

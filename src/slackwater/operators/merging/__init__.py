@@ -5,6 +5,10 @@
     ordered_with_key    R2   ties in any order; start and payload are a key
     revised_with_key    R3   disorder and revisions; start and payload are a key
     revised             R4   anything: the same event any number of times
+    revised_apart       R3-  as R3, with an index for each replica: to be measured beside it
+
+Beside them: cleanse puts one stream in order and applies its revisions, divergence names replicas that contradict each
+other.
 
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, and the technical report of the
 same title.

@@ -46,6 +46,8 @@ from slackwater.operators.row_bytes import RowCodec
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from slackwater.events.schema import EventSchema
@@ -57,7 +59,7 @@ MISSING_END: Final = "missing end"
 EXTRA: Final = "extra"
 DIFFERENT_END: Final = "different end"
 
-_WORDS = pa.array([MISSING, MISSING_END, EXTRA, DIFFERENT_END])  # by number, as in kernels.compared_events
+_WORDS = (MISSING, MISSING_END, EXTRA, DIFFERENT_END)  # by number, as in kernels.compared_events
 _ADDED = pa.schema([pa.field("replica", pa.int32()), pa.field("divergence", pa.string())])
 _LEAST_ENTRIES: Final = 1_024
 _LINES: Final = 4_096
@@ -115,6 +117,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         "_entries",
         "_events",
         "_no_rows",
+        "_ordered",
         "_payload",
         "_replicas",
         "_step",
@@ -127,8 +130,10 @@ class CompareReplicasOperator(Operator[CompareState]):
         schema: EventSchema,
         step: str = "compare_replicas",
         resume: CompareState | None = None,
+        ordered: Sequence[Port] = (),
     ) -> None:
         self._step = step
+        self._ordered = frozenset(ordered)
         self._payload = divergence_schema(schema, step).payload
         self._no_rows = no_rows(self._payload)
         self._codec = RowCodec(schema.payload, step)
@@ -160,6 +165,9 @@ class CompareReplicasOperator(Operator[CompareState]):
         said = said_after(batch, replica.said, where)
         if batch.rows:
             self._take(port, batch, where)
+            if port in self._ordered:
+                # On an ordered stream an event says as much as a punctuation at its own time.
+                said = max(said, int(batch.data().start[-1]))
         self._replicas[port] = replace(replica, said=said)
         return self._compare()
 
@@ -243,7 +251,10 @@ class CompareReplicasOperator(Operator[CompareState]):
         """Make a batch of lines that were reported, in order of time."""
         lines = out[:, np.lexsort((out[kernel.OUT_REPLICA], out[kernel.OUT_END], out[kernel.OUT_START]))]
         payload = self._codec.decode(self._events.payloads(lines[kernel.OUT_AT], lines[kernel.OUT_LENGTH]))
-        added = [pa.array(lines[kernel.OUT_REPLICA], pa.int32()), _WORDS.take(pa.array(lines[kernel.OUT_HOW]))]
+        added = [
+            pa.array(lines[kernel.OUT_REPLICA], pa.int32()),
+            pa.array(_WORDS).take(pa.array(lines[kernel.OUT_HOW])),
+        ]
         rows = pa.RecordBatch.from_arrays([*payload.columns, *added], schema=self._payload)
         return EventBatch.inserts(rows, lines[kernel.OUT_START].copy(), lines[kernel.OUT_END].copy())
 

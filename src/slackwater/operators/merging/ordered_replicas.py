@@ -81,6 +81,10 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
         """The last punctuation of the output."""
         return self._complete
 
+    def of_interest_from(self, port: Port) -> Instant:
+        """Of times before the greatest told nothing goes out, either."""
+        return max(super().of_interest_from(port), self._newest - 1)
+
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         if not insert_only(batch):
             at = int(np.flatnonzero(batch.kinds() == Kind.ADJUST)[0])

@@ -55,6 +55,8 @@ class Replica:
 class ReplicaMerge(Operator[StateT]):
     """A merge of replicas; subclasses say what becomes of their elements."""
 
+    begins_feedback = True
+
     __slots__ = ("_no_rows", "_ordered", "_replicas", "_where")
 
     def __init__(
@@ -73,6 +75,10 @@ class ReplicaMerge(Operator[StateT]):
     @abstractmethod
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         """Take elements of a replica; of punctuations only those that count are among them."""
+
+    def _tells(self, port: Port) -> int:  # noqa: ARG002 - where nothing is remembered, nothing depends on it
+        """How many events a replica has told of those that are remembered: of equally far ones, who knows more."""
+        return 0
 
     @abstractmethod
     def _begin_anew(self, port: Port) -> None:
@@ -94,7 +100,8 @@ class ReplicaMerge(Operator[StateT]):
             # On an ordered stream an event says as much as a punctuation at its own time.
             said = max(said, int(batch.data().start[-1]))
             told += [] if port in waiting else self._merge(port, punctuation_like(self._no_rows, said))
-        self._replicas[port] = replace(replica, said=said)
+        if said > replica.said:
+            self._replicas[port] = replace(replica, said=said)
         return Emission.of(*told, *self._joined(waiting))
 
     def on_end(self, port: Port) -> Emission:
@@ -105,7 +112,7 @@ class ReplicaMerge(Operator[StateT]):
         told = []
         listened_to = [port for port, replica in enumerate(self._replicas) if replica.attached]
         if listened_to:
-            furthest = max(listened_to, key=lambda port: self._replicas[port].said)
+            furthest = max(listened_to, key=lambda port: (self._replicas[port].said, self._tells(port)))
             told = self._merge(furthest, punctuation_like(self._no_rows, FOREVER))
         self._finish()
         return Emission.of(*told)
@@ -121,6 +128,13 @@ class ReplicaMerge(Operator[StateT]):
     def detach(self, port: Port) -> None:
         """Listen to a replica no longer."""
         self._replicas[port] = replace(self._replicas[port], attached=False)
+
+    def of_interest_from(self, port: Port) -> Instant:  # noqa: ARG002 - to all replicas the same, joined or not
+        """What all replicas need not tell any more: events that the output has frozen, be they told or left out.
+
+        An event that ends where the output is complete is none of these: its end may still be revised.
+        """
+        return max(self.complete_before - 1, BEGINNING)
 
     def waits_to_join(self) -> list[Port]:
         """The replicas whose punctuations do not count yet: when no other is left, the output stands still."""

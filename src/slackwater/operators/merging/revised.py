@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from slackwater.events.batch import EventBatch
     from slackwater.operators.row_bytes import RowBytes
     from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,19 @@ class MergeRevised(RevisedReplicas[MultisetState]):
             *self._state(), self._entries, port, int(self._only_frozen), kinds, batch.start, prior_ends, ends,
             payloads.word_offsets, payloads.words, at, row, self._lines,
         )  # fmt: skip
+
+    def of_interest_from(self, port: Port) -> Instant:
+        """All, unless what is told is frozen: an end that a replica has not told is taken for one that was revised."""
+        return super().of_interest_from(port) if self._only_frozen else BEGINNING
+
+    def _tells(self, port: Port) -> int:
+        lists, total = self._nodes[self._alive(), events.ENDS + port], 0
+        for head in lists[lists >= 0].tolist():
+            at = head
+            while at >= 0:
+                _, count, at = self._entries[at].tolist()
+                total += count
+        return total
 
     def snapshot(self) -> MultisetState:
         """Return the nodes and their lists. Cost: a copy of all that lives."""

@@ -91,6 +91,9 @@ class MergeRevisedWithKey(RevisedReplicas[RankedState]):
             payloads.words, at, row, self._hashes, self._lines,
         )  # fmt: skip
 
+    def _tells(self, port: Port) -> int:
+        return int(self._standing[port, kernel.TELLS])
+
     def _as_rules(self) -> NDArray[np.int64]:
         """The agreement in numbers; a quorum is one of those replicas that are listened to."""
         chosen = self._agreement

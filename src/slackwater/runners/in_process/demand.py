@@ -4,6 +4,8 @@ A source stamped by the clock promises the present. A source with times of its o
 over all its events: the greatest of (t - arrival), plus now, minus skew.
 Paper: Bai et al., ICDE 2007, section 5.
 
+Rows that nobody is interested in are read, held to the source's promises, counted, and left out.
+
 Invariant: promises never go back, and a row that breaks one is an error that names it.
 """
 
@@ -15,6 +17,11 @@ import numpy as np
 
 from slackwater.errors import BrokenPunctuation, SlackwaterError, SourceFailed
 from slackwater.events.batch import EventBatch, punctuation_like
+from slackwater.events.changes import ChangeLog, concerned_from
+from slackwater.events.kinds import Kind
+from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
+from slackwater.operators.interest import Interest
+from slackwater.plan.feed import HeedsFeedback
 from slackwater.plan.properties import Stamps
 from slackwater.policies.punctuations import When
 from slackwater.progress.instants import BEGINNING, Instant
@@ -33,7 +40,7 @@ class SourceDriver(Output):
     """Feeds one source's rows and punctuations into the graph."""
 
     __slots__ = (
-        "_lead", "_no_rows", "_promised", "_reader", "_schema", "_stamps",
+        "_interest", "_lead", "_no_rows", "_promised", "_reader", "_said", "_schema", "_stamps",
         "end_sent", "live", "next_beat", "policy",
     )  # fmt: skip
 
@@ -48,7 +55,9 @@ class SourceDriver(Output):
         self._stamps = node.properties.stamps
         self._no_rows = node.schema.no_rows
         self._promised: Instant = BEGINNING
+        self._said: Instant = BEGINNING
         self._lead: int | None = None
+        self._interest = Interest()
 
     @property
     def promises_by_clock(self) -> bool:
@@ -56,7 +65,7 @@ class SourceDriver(Output):
         return self.policy.when is When.ON_DEMAND and not self.end_sent
 
     def read(self, max_rows: int) -> EventBatch | None:
-        """Take the next rows, stamped; None when there are none now."""
+        """Take the next rows of interest, stamped; None when there are no rows now."""
         polled = self._poll(max_rows)
         if polled is None:
             return None
@@ -65,9 +74,20 @@ class SourceDriver(Output):
             batch = EventBatch(rows, np.full(rows.num_rows, arrived, dtype=np.int64))
         else:
             batch = self._schema.read(rows, f"source {self.name!r}")
+            self._keep_word(batch)
             self._keep_promise(batch, arrived)
         self.counters.rows_in += batch.rows
-        return batch
+        wanted = self._interest.rows_of(batch)
+        self.counters.ignored = self._interest.ignored
+        return wanted
+
+    def ignore_before(self, bound: Instant) -> None:
+        """Leave out rows that only concern time before the bound, and tell the reader, who may not read them at all."""
+        if self._stamps is Stamps.LATENT:
+            return  # its rows have no times yet
+        self._interest.begin_at(bound)
+        if isinstance(self._reader, HeedsFeedback):
+            self._reader.ignore_before(bound)
 
     def _poll(self, max_rows: int) -> tuple[pa.RecordBatch, Instant] | None:
         try:
@@ -76,6 +96,17 @@ class SourceDriver(Output):
             raise
         except Exception as cause:
             raise SourceFailed.unreadable(self.name, cause) from cause
+
+    def _keep_word(self, batch: EventBatch) -> None:
+        """Hold a source that brings punctuations of its own to them."""
+        if batch.kind is None and self._said == BEGINNING:
+            return
+        said, broken = follow_punctuations(concerned_from(batch), batch.kinds(), int(Kind.PUNCTUATE), self._said)
+        if broken != NOBODY:
+            came = ChangeLog(self._schema).show(batch.slice(broken, broken + 1)).to_pylist()[0]
+            before = max(self._said, int(batch.slice(0, broken).punctuations().max(initial=BEGINNING)))
+            raise BrokenPunctuation.by(f"source {self.name!r}", came, self._schema.time.show(before))
+        self._said = int(said)
 
     def _keep_promise(self, batch: EventBatch, arrived: Instant) -> None:
         if not batch.rows:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from slackwater.plan.merging_steps import MergeReplicas
 from slackwater.plan.node import Node, SideOutput, SourceNode, StepNode, name_steps
 from slackwater.plan.rewrites import as_run
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.ports import Arc, Step
+from slackwater.runners.in_process.replicas import take_attendance
 from slackwater.runners.in_process.state import describe_steps, require_same_plan
 
 if TYPE_CHECKING:
@@ -29,6 +31,11 @@ class Graph:
     sources: list[SourceDriver] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     plan: dict[str, str] = field(default_factory=dict)
+    ends: list[tuple[Step | SourceDriver, Output]] = field(default_factory=list)
+    """The outputs whose rows somebody takes, and who puts them out; only those of events that have times."""
+
+    nodes: dict[Step | SourceDriver, Node] = field(default_factory=dict)
+    """What each source and step does."""
 
     def sources_above(self, step: Step, port: Port | None = None) -> set[SourceDriver]:
         """The sources that feed a step, or one of its inputs."""
@@ -49,13 +56,27 @@ def build_graph(
     outputs: Sequence[tuple[Node, Sink]], clock: Clock, wake: Callable[[], None], resume: Mapping[str, Any]
 ) -> Graph:
     """Build every operator once, fresh or from its snapshot, and connect them, up to the sinks."""
+    roots = as_run(*(root for root, _ in outputs))
+    names = name_steps(*roots)
+    plan = describe_steps(names)
+    require_same_plan(resume, plan)
+    graph, made = build_nodes(names, clock, wake, resume)
+    graph.plan = plan
+    for root, (_, sink) in zip(roots, outputs, strict=True):
+        producer, output = made[root]
+        output.sinks.append(sink)
+        if not root.properties.latent:
+            graph.ends.append((producer, output))
+    return graph
+
+
+def build_nodes(
+    names: Mapping[Node, str], clock: Clock, wake: Callable[[], None], resume: Mapping[str, Any]
+) -> tuple[Graph, dict[Node, tuple[Step | SourceDriver, Output]]]:
+    """Build and connect some nodes, given with those they read before them; return who puts out what each gives."""
     graph = Graph()
     steps: dict[Node, Step] = {}
     made: dict[Node, tuple[Step | SourceDriver, Output]] = {}
-    roots = as_run(*(root for root, _ in outputs))
-    names = name_steps(*roots)
-    graph.plan = describe_steps(names)
-    require_same_plan(resume, graph.plan)
     for node, name in names.items():
         if isinstance(node, SourceNode):
             driver = SourceDriver(name, node, node.feed.open(clock, wake), clock.now())
@@ -68,13 +89,13 @@ def build_graph(
                 arc = Arc(producer, step, port)
                 output.arcs.append(arc)
                 step.inputs.append(arc)
+            if isinstance(node, MergeReplicas):
+                take_attendance(step, node, resume.get(name))
             graph.steps.append(step)
             steps[node] = step
             made[node] = (step, step)
         elif isinstance(node, SideOutput):
             step = steps[node.step]
             made[node] = (step, step.side[node.output])
-    for root, (_, sink) in zip(roots, outputs, strict=True):
-        _, output = made[root]
-        output.sinks.append(sink)
-    return graph
+    graph.nodes = {producer: node for node, (producer, output) in made.items() if producer is output}
+    return graph, made

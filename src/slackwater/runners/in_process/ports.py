@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from slackwater.operators.emission import LATE, OutputName
 from slackwater.operators.operator import Operator, StatelessOperator
+from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.runners.runner import Counters
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import EventBatch
     from slackwater.progress.frontier import Port
-    from slackwater.progress.instants import Instant
     from slackwater.runners.in_process.demand import SourceDriver
 
 
@@ -25,25 +25,36 @@ Sink: TypeAlias = "Callable[[EventBatch], None]"
 class Arc:
     """A queue between a producer and one input of its consumer. `None` in the queue is the end of the stream."""
 
-    __slots__ = ("consumer", "port", "producer", "queue")
+    __slots__ = ("asleep", "consumer", "ended", "heard", "port", "producer", "queue", "wanted_from")
 
     def __init__(self, producer: Step | SourceDriver, consumer: Step, port: Port) -> None:
         self.producer = producer
         self.consumer = consumer
         self.port = port
         self.queue: deque[EventBatch | None] = deque()
+        # What only concerns time before this is of no interest to the consumer.
+        self.wanted_from: Instant = BEGINNING
+        # Whether the consumer listens; if not, whether its source is left unread; and whether the end has come.
+        self.heard, self.asleep, self.ended = True, False, False
 
 
 class Output:
     """Where batches leave: the arcs that carry them on, the sinks that take them, and the counters that count them."""
 
-    __slots__ = ("arcs", "counters", "name", "sinks")
+    __slots__ = ("arcs", "counters", "name", "sinks", "sinks_want_from", "told_to_ignore")
 
     def __init__(self, name: str, counters: Counters) -> None:
         self.name = name
         self.counters = counters
         self.arcs: list[Arc] = []
         self.sinks: list[Sink] = []
+        self.sinks_want_from: Instant = BEGINNING
+        self.told_to_ignore: Instant = BEGINNING
+
+    def wanted_from(self) -> Instant:
+        """What only concerns time before this is of no interest to anybody who reads the output."""
+        least = min((arc.wanted_from for arc in self.arcs), default=FOREVER)
+        return min(least, self.sinks_want_from) if self.sinks else least
 
 
 class Step(Output):
@@ -63,6 +74,15 @@ class Step(Output):
         self.holds = not isinstance(operator, StatelessOperator)
         self.held_back = 0
         self.idle_since: Instant | None = None
+
+    def wanted_from(self) -> Instant:
+        """What only concerns time before this is of no interest to anybody who reads one of the outputs."""
+        return min(super().wanted_from(), *(output.wanted_from() for output in self.side.values()), FOREVER)
+
+    def ignore_before(self, bound: Instant) -> None:
+        """Tell the operator what nobody is interested in; it may let go of what it holds."""
+        self.operator.ignore_before(bound)
+        self.counters.buffered = self.operator.buffered()
 
     def waiting_arc(self) -> Arc | None:
         """The first input with something in its queue."""

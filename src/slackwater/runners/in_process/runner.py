@@ -15,24 +15,33 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from slackwater.errors import PlanError, RunError, StepFailed, message
+from slackwater.operators.emission import NOTHING
+from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.progress.punctuation import Origin
 from slackwater.runners.in_process.demand import SourceDriver
-from slackwater.runners.in_process.graph import build_graph
+from slackwater.runners.in_process.feedback import pass_back, pass_back_from_sinks
+from slackwater.runners.in_process.graph import build_graph, build_nodes
+from slackwater.runners.in_process.ports import Step
+from slackwater.runners.in_process.replicas import Replicas, has_ended, sources_asleep
 from slackwater.runners.in_process.state import Snapshot
 from slackwater.runners.in_process.ticks import next_wake, punctuate_due
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from slackwater.events.batch import EventBatch
+    from slackwater.operators.emission import Emission
     from slackwater.plan.node import Node
     from slackwater.progress.clock import Clock
-    from slackwater.progress.instants import Instant
-    from slackwater.runners.in_process.ports import Arc, Output, Sink, Step
+    from slackwater.runners.in_process.graph import Graph
+    from slackwater.runners.in_process.ports import Arc, Output, Sink
+    from slackwater.runners.in_process.replicas import ReplicaStanding
     from slackwater.runners.runner import Counters
+
+T = TypeVar("T")
 
 BATCH_ROWS = 262_144
 """Rows taken from a source at once: enough for what each costs to outweigh what a call of a step costs at all.
@@ -73,6 +82,14 @@ class InProcessRunner:
         self._queued = 0
         self.peak_queued = 0
         self._open_outputs = len(outputs)
+        self._replicas = Replicas(self._graph)
+        self._asleep = sources_asleep(self._graph)
+        self._at_work = False
+        self._wanted_from: Instant = BEGINNING
+        self._heeded: Instant = BEGINNING
+        for step in self._graph.steps:
+            if step.operator.begins_feedback:
+                pass_back(step)  # one that was restored knows already what it needs no more
 
     # ---- driving -----------------------------------------------------------------------------------------------
 
@@ -90,6 +107,14 @@ class InProcessRunner:
             self._asked_in_vain = 0 if woken else self._asked_in_vain + 1
             self._asked.clear()
 
+    def ignore_before(self, bound: Instant) -> None:
+        """Learn, from any thread, that whoever takes the results is not interested in time before the bound."""
+        if bound > self._wanted_from:
+            # Heeded by the next step, in the thread that runs it. One that another thread overwrites is lost, which may
+            # happen to any feedback.
+            self._wanted_from = bound
+            self._wake.set()
+
     def work(self) -> None:
         """Do all that can be done with what is there now, finite sources read to their end; never waits for more."""
         self._asked.clear()
@@ -102,16 +127,26 @@ class InProcessRunner:
         Say whether there may be more to do now. No source is read twice, so that an endless one does not keep a step
         from ending.
         """
-        if self._failure is not None:
-            facts = {"failure": f"{type(self._failure).__name__}: {self._failure}".splitlines()[0]}
-            hint = "open a new query, from a snapshot taken before it if there is one"
-            raise RunError(message("this query has failed and cannot go on", facts, hint)) from self._failure
+        self._refuse_if_failed()
+        return self._at_once(self._step)
+
+    def _at_once(self, work: Callable[[], T]) -> T:
+        """Do what must be done whole; what stops it ends the query."""
+        self._at_work = True
         try:
-            return self._step()
+            return work()
         except BaseException as failure:
             # Whatever stopped the batch on its way, parts of the graph have seen it and others have not.
             self._failure = failure
             raise
+        finally:
+            self._at_work = False
+
+    def _refuse_if_failed(self) -> None:
+        if self._failure is not None:
+            facts = {"failure": f"{type(self._failure).__name__}: {self._failure}".splitlines()[0]}
+            hint = "open a new query, from a snapshot taken before it if there is one"
+            raise RunError(message("this query has failed and cannot go on", facts, hint)) from self._failure
 
     def _step(self) -> bool:
         # Cleared before looking, so that whatever comes after cuts the next sleep short.
@@ -120,6 +155,9 @@ class InProcessRunner:
             return False
         self._read_already.clear()
         self._moved = False
+        if self._wanted_from > self._heeded:
+            self._heeded = self._wanted_from
+            pass_back_from_sinks(self._graph.ends, self._heeded)
         punctuate_due(self._graph.sources, self._clock.now(), self._put)
         self._run_all()
         waiting = [step for step in self._graph.steps if step.holds and step.operator.idle_waiting_on() is not None]
@@ -129,6 +167,61 @@ class InProcessRunner:
         self._read_one(skip)
         self._run_all()
         return self._moved
+
+    # ---- replicas that come and go -------------------------------------------------------------------------------
+
+    def attach(self, replica: Node, tells_from: Instant, instead_of: Node | None = None) -> None:
+        """Listen, from the next step on, to a replica that tells everything from a time on.
+
+        It waited, was detached, or is a new stream of the same plan that comes instead of a replica that is over.
+        """
+        self._require_pause()
+        arc = self._replicas.arc_of(replica if instead_of is None else instead_of)
+        self._replicas.prepare_to_attach(arc)
+        if instead_of is not None:
+            for old in self._replicas.stand_in(arc, replica, self._build_nodes):
+                self._forget(old)
+            arc = self._replicas.arc_of(replica)
+        self._replicas.attach(arc, tells_from)
+        self._asleep = sources_asleep(self._graph)
+        self._wake.set()
+
+    def detach(self, replica: Node) -> None:
+        """Listen to a replica no longer; if all others have ended, so does the merged stream."""
+        self._require_pause()
+        arc = self._replicas.arc_of(replica)
+        self._replicas.detach(arc)
+        if not arc.ended:
+            arc.queue.append(None)
+            self._at_once(self._run_all)
+        arc.heard = False
+
+    def replicas(self) -> list[ReplicaStanding]:
+        """How every replica of every merge stands."""
+        return self._replicas.standings()
+
+    def waits_to_join(self, replica: Node) -> bool:
+        """Whether a replica is attached and its promises do not count yet."""
+        return self._replicas.waits_to_join(self._replicas.arc_of(replica))
+
+    def _require_pause(self) -> None:
+        self._refuse_if_failed()
+        if self._at_work:
+            hint = "do it where the query is driven, not in a callback"
+            raise PlanError(message("replicas come and go between two steps of a query", {}, hint))
+
+    def _build_nodes(self, names: dict[Node, str]) -> tuple[Graph, dict[Node, tuple[Step | SourceDriver, Output]]]:
+        return build_nodes(names, self._clock, self._wake.set, {})
+
+    def _forget(self, old: Step | SourceDriver) -> None:
+        """Take a step that was replaced out of the counts; those who took its rows wait for more."""
+        outputs = (old, *old.side.values()) if isinstance(old, Step) else (old,)
+        if has_ended(old):
+            self._open_outputs += sum(len(output.sinks) for output in outputs)
+        if isinstance(old, Step):
+            self._queued -= old.held_back
+
+    # ---- looking at it -------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """The state of every operator, by step; taken between steps, when the queues are empty."""
@@ -140,6 +233,7 @@ class InProcessRunner:
         now = self._clock.now()
         for step in self._graph.steps:
             step.counters.late = step.operator.late()
+            step.counters.ignored = step.operator.ignored_rows()
             if step.idle_since is not None:
                 step.counters.idle_waiting += now - step.idle_since
                 step.idle_since = now
@@ -164,6 +258,8 @@ class InProcessRunner:
     def _run(self, step: Step | None) -> None:
         while step is not None:
             self._execute(step)
+            if step.operator.begins_feedback:
+                pass_back(step)
             step = self._next_operator(step)
 
     def _next_operator(self, step: Step) -> Step | None:
@@ -203,8 +299,7 @@ class InProcessRunner:
         # Idle-waiting ends when something to go on with is there, not when the work on it is done.
         begun = self._clock.now() if step.idle_since is not None else 0
         if batch is None:
-            emission = operator.on_end(arc.port)
-            step.open_inputs -= 1
+            emission = _end_of(arc)
         else:
             emission = operator.on_batch(arc.port, batch)
             counters.rows_in += batch.rows
@@ -218,7 +313,7 @@ class InProcessRunner:
         if emission.side:
             for output, released in emission.side:
                 self._put(step.side[output], released)
-        if batch is None and step.open_inputs == 0:
+        if batch is None and arc.heard and step.open_inputs == 0:
             for ended in (step, *step.side.values()):
                 self._put(ended, None)
 
@@ -265,13 +360,15 @@ class InProcessRunner:
 
     def _read(self, source: SourceDriver) -> bool:
         """Put the source's next rows, or its end, into the graph; once in a step."""
-        if source.end_sent or source in self._read_already:
+        if source.end_sent or source in self._read_already or source in self._asleep:
             return False
         self._read_already.add(source)
         batch = source.read(self._batch_rows)
         if batch is not None:
             self._asked.clear()
-            self._put(source, batch)
+            self._moved = True  # though nobody may be interested in what was read: more may wait
+            if len(batch):
+                self._put(source, batch)
         if source.exhausted:
             source.end_sent = True
             self._put(source, None)
@@ -279,7 +376,7 @@ class InProcessRunner:
 
     def _demand(self, source: SourceDriver) -> bool:
         """Give what somebody waits for: rows if there are any, else a punctuation if the source makes them."""
-        if source.promises_by_clock and source not in self._asked:
+        if source.promises_by_clock and source not in self._asked and source not in self._asleep:
             # A source that can promise has no rows to give, so it is asked for its promise first.
             punctuation = source.promise(Origin.DEMAND)
             if punctuation is not None:
@@ -326,6 +423,15 @@ class InProcessRunner:
             if port is not None:
                 held |= self._graph.sources_above(step) - self._graph.sources_above(step, port)
         return held
+
+
+def _end_of(arc: Arc) -> Emission:
+    """Tell a step that an input has ended; a replica that nobody listens to has left already."""
+    if not arc.heard:
+        return NOTHING
+    arc.ended = True
+    arc.consumer.open_inputs -= 1
+    return arc.consumer.operator.on_end(arc.port)
 
 
 def _deliver(sink: Sink, batch: EventBatch, output: str) -> None:

@@ -1,0 +1,55 @@
+"""Passes on, from consumers to producers, before which time nothing is of interest any more.
+
+A step tells its producers by its inputs, each of which has a bound of its own. A producer that has several readers, or
+several outputs, is told the least of their bounds. Whoever takes the results of a query is interested in all of them
+until the query is told otherwise. What a producer is told may raise the bounds of its own inputs, and so on, up to the
+sources.
+Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section V-D.
+
+Invariant: no bound goes back, and none is told twice. Cost: that of the steps above one whose bound has risen; nothing
+where none has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slackwater.runners.in_process.ports import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from slackwater.progress.instants import Instant
+    from slackwater.runners.in_process.demand import SourceDriver
+    from slackwater.runners.in_process.ports import Output
+
+
+def pass_back(step: Step) -> None:
+    """Tell all producers above a step what it is not interested in, as far as that is news."""
+    told = [step]
+    while told:
+        consumer = told.pop()
+        for arc in consumer.inputs:
+            bound = consumer.operator.of_interest_from(arc.port)
+            if bound > arc.wanted_from:
+                arc.wanted_from = bound
+                if _tell(arc.producer) and isinstance(arc.producer, Step):
+                    told.append(arc.producer)
+
+
+def pass_back_from_sinks(outputs: Iterable[tuple[Step | SourceDriver, Output]], bound: Instant) -> None:
+    """Tell the producers of some outputs what those who take the results are not interested in any more."""
+    for producer, output in outputs:
+        output.sinks_want_from = max(output.sinks_want_from, bound)
+        if _tell(producer) and isinstance(producer, Step):
+            pass_back(producer)
+
+
+def _tell(producer: Step | SourceDriver) -> bool:
+    """Tell a producer what none of its consumers is interested in; say whether that was news."""
+    bound = producer.wanted_from()
+    if bound <= producer.told_to_ignore:
+        return False
+    producer.told_to_ignore = bound
+    producer.ignore_before(bound)
+    return True

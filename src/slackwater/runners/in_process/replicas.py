@@ -1,0 +1,268 @@
+"""Replicas that come and go in a running query: who takes part in its merges, and how each of them stands.
+
+All replicas are inputs of the plan from the beginning. One that waits is not read: what its source has, or gets, stays
+there until it is attached. One that is detached is read, so that nobody who feeds it is held up, and not listened to.
+One that has died comes back as a stream of the same plan with a source of its own, which takes its place.
+
+Invariant: a merge has as many open inputs as it has attached replicas that have not ended.
+Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section V-B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import PlanError, message
+from slackwater.operators.merging.replica_merge import ReplicaMerge
+from slackwater.plan.merging_steps import MergeReplicas, as_replica
+from slackwater.plan.node import Node, SideOutput, SourceNode, walk
+from slackwater.plan.rewrites import as_run
+from slackwater.progress.instants import format_instant
+from slackwater.runners.in_process.demand import SourceDriver
+from slackwater.runners.in_process.ports import Arc, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+    from slackwater.runners.in_process.graph import Graph
+    from slackwater.runners.in_process.ports import Output
+
+    Build = Callable[[dict[Node, str]], tuple[Graph, dict[Node, tuple["Step | SourceDriver", Output]]]]
+
+
+@dataclass(frozen=True)
+class ReplicaStanding:
+    """How one replica of a merge stands."""
+
+    step: str
+    """The merge, by its name in explain()."""
+
+    replica: int
+    """Its place among those that were given to merge_replicas()."""
+
+    name: str
+    """The sources it comes from."""
+
+    attached: bool
+    """Whether it is listened to."""
+
+    joined: bool
+    """Whether its promises count: the merged stream has come as far as it tells everything from."""
+
+    ended: bool
+    """Whether it has said its last."""
+
+    tells_from: Instant
+    complete_before: Instant
+    """Its last promise."""
+
+    merged_before: Instant
+    """The last promise of the merged stream."""
+
+    alone: bool
+    """Whether it waits to join and nobody is left who could bring the merged stream as far as that."""
+
+    calendar: bool
+
+    def __str__(self) -> str:
+        tells_from, said, merged = (
+            format_instant(instant, calendar=self.calendar)
+            for instant in (self.tells_from, self.complete_before, self.merged_before)
+        )
+        if not self.attached:
+            how = "not attached"
+        elif self.joined:
+            how = f"joined, complete before {said}"
+        else:
+            how = f"waits to join, tells everything from {tells_from} on; the merged stream is complete before {merged}"
+            how += ", and no other replica is left to bring it further" if self.alone else ""
+        return f"{self.step}, replica {self.replica} ({self.name}): {how}{', ended' if self.ended else ''}"
+
+
+def take_attendance(step: Step, node: MergeReplicas, state: Any) -> None:
+    """Note which replicas of a merge take part, at the beginning or as a snapshot has them."""
+    for arc in step.inputs:
+        arc.heard = arc.port not in node.attendance.waiting if state is None else state.replicas[arc.port].attached
+        arc.asleep = not arc.heard and arc.port in node.attendance.waiting
+    step.open_inputs = sum(arc.heard for arc in step.inputs)
+
+
+def sources_asleep(graph: Graph) -> set[SourceDriver]:
+    """The sources that nobody reads before a replica is attached. Cost: that of a walk through the graph."""
+    if not any(arc.asleep for step in graph.steps for arc in step.inputs):
+        return set()
+    awake: set[Step | SourceDriver] = set()
+    producers: list[Step | SourceDriver] = [*reversed(graph.steps), *graph.sources]
+    for producer in producers:
+        for output in _outputs(producer):
+            if output.sinks or any(not arc.asleep and arc.consumer in awake for arc in output.arcs):
+                awake.add(producer)
+    return {source for source in graph.sources if source not in awake}
+
+
+class Replicas:
+    """The replicas of the merges of one graph, by the nodes under which users know them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._merges = {step: node for step, node in graph.nodes.items() if isinstance(node, MergeReplicas)}
+        self._known: dict[Node, list[tuple[Step, Port]]] = {}
+        self._names: dict[tuple[Step, Port], str] = {}
+        self._planned: dict[tuple[Step, Port], Node] = {}
+        for step, merge in self._merges.items():
+            assert isinstance(step, Step)
+            for port, planned in enumerate(merge.inputs):
+                self._planned[step, port] = planned
+                self._names[step, port] = _sources_of(planned)
+            for node, port in merge.given.items():
+                self._known.setdefault(node, []).append((step, port))
+
+    def arc_of(self, replica: Node) -> Arc:
+        """The input of a merge by which a replica comes."""
+        places = self._known.get(replica, [])
+        if len(places) != 1:
+            facts = {"stream": replica.line, "replicas": ", ".join(self._names.values()) or "none"}
+            what = "several merges of this query read this stream" if places else "this is not a replica of this query"
+            raise PlanError(message(what, facts, "name a stream that was given to merge_replicas()"))
+        ((step, port),) = places
+        return step.inputs[port]
+
+    def prepare_to_attach(self, arc: Arc) -> None:
+        """Refuse to attach where nobody could listen."""
+        step = arc.consumer
+        facts = {"step": step.name, "replica": self._names[step, arc.port]}
+        if self._merges[step].attendance.fixed:
+            hint = "say so when the plan is written: merge_replicas(..., attachable=True), or waiting=[...]"
+            raise PlanError(message("this merge was not made for replicas that come later", facts, hint))
+        if step.open_inputs == 0:
+            hint = "attach another replica before the last one ends"
+            raise PlanError(message("this merge has ended: all its replicas had", facts, hint))
+
+    def attach(self, arc: Arc, tells_from: Instant) -> None:
+        """Listen to a replica."""
+        facts = {"step": arc.consumer.name, "replica": self._names[arc.consumer, arc.port]}
+        if arc.heard and not arc.ended:
+            raise PlanError(message("this replica is attached already", facts, "detach it first"))
+        if has_ended(arc.producer):
+            hint = "attach a stream with a new source instead of it: attach(new, tells_from=..., instead_of=old)"
+            raise PlanError(message("this replica has ended, and tells nothing any more", facts, hint))
+        _merge_of(arc).attach(arc.port, tells_from)
+        arc.heard, arc.asleep, arc.ended = True, False, False
+        arc.consumer.open_inputs += 1
+
+    def detach(self, arc: Arc) -> None:
+        """Listen to a replica no longer. Its end is still to be told to the merge, unless it had ended."""
+        facts = {"step": arc.consumer.name, "replica": self._names[arc.consumer, arc.port]}
+        if not arc.heard:
+            raise PlanError(message("this replica is not attached", facts))
+        if not any(other.heard for other in arc.consumer.inputs if other is not arc):
+            hint = "attach another one first, or close() the query"
+            raise PlanError(message("this is the only replica that is attached", facts, hint))
+        _merge_of(arc).detach(arc.port)
+
+    def stand_in(self, arc: Arc, replica: Node, build: Build) -> list[Step | SourceDriver]:
+        """Let a new stream of the same plan take the place of a replica that is over; return what it replaces."""
+        place = arc.consumer, arc.port
+        facts = {"step": arc.consumer.name, "replica": self._names[place]}
+        if arc.heard and not arc.ended:
+            raise PlanError(message("this replica is attached, and has not ended", facts, "detach it first"))
+        (planned,) = as_run(as_replica(replica))
+        olds, news = _steps_of(self._planned[place]), _steps_of(planned)
+        if len(olds) != len(news) or not all(map(_alike, olds, news)):
+            facts |= {"its plan": olds[-1].line, "the new one": news[-1].line}
+            hint = "write the same steps on the new source: names, columns and what is known of them must agree"
+            raise PlanError(message("a replica can only be replaced by one of the same plan", facts, hint))
+        producers = {node: producer for producer, node in self._graph.nodes.items()}
+        replaced = [producers[node] for node in olds]
+        self._refuse_shared(arc, replaced, facts)
+        part, made = build({node: old.name for node, old in zip(news, replaced, strict=True)})
+        swap = dict(zip(replaced, (made[node][0] for node in news), strict=True))
+        _take_over(self._graph, part, swap)
+        producer, output = made[planned]
+        arc.consumer.inputs[arc.port] = new = Arc(producer, arc.consumer, arc.port)
+        output.arcs.append(new)
+        if arc.heard:
+            _merge_of(arc).detach(arc.port)
+        new.heard = False
+        self._planned[place], self._names[place] = planned, _sources_of(planned)
+        self._known.setdefault(replica, []).append(place)
+        return replaced
+
+    def _refuse_shared(self, arc: Arc, replaced: list[Step | SourceDriver], facts: dict[str, str]) -> None:
+        for producer in replaced:
+            for output in _outputs(producer):
+                if any(one is not arc and one.consumer not in replaced for one in output.arcs):
+                    facts = {**facts, "shared": producer.name}
+                    raise PlanError(message("this replica shares a step with others, and cannot be replaced", facts))
+
+    def waits_to_join(self, arc: Arc) -> bool:
+        """Whether a replica is attached and its promises do not count yet."""
+        return arc.port in _merge_of(arc).waits_to_join()
+
+    def standings(self) -> list[ReplicaStanding]:
+        """How every replica stands. Cost: a snapshot of each merge."""
+        return [standing for step, merge in self._merges.items() for standing in self._standings_at(step, merge)]
+
+    def _standings_at(self, step: Any, merge: MergeReplicas) -> Iterator[ReplicaStanding]:
+        merged_before, replicas = step.operator.complete_before, step.operator.snapshot().replicas
+        joined = [replica.has_joined(merged_before) for replica in replicas]
+        leading = [has and not arc.ended for has, arc in zip(joined, step.inputs, strict=True)]
+        for arc, replica, has_joined in zip(step.inputs, replicas, joined, strict=True):
+            yield ReplicaStanding(
+                step.name,
+                arc.port,
+                self._names[step, arc.port],
+                attached=replica.attached,
+                joined=has_joined,
+                ended=(arc.heard and arc.ended) or has_ended(arc.producer),
+                tells_from=replica.tells_from,
+                complete_before=replica.said,
+                merged_before=merged_before,
+                alone=replica.attached and not has_joined and not any(leading),
+                calendar=merge.schema.calendar,
+            )
+
+
+def has_ended(producer: Step | SourceDriver) -> bool:
+    """Whether a producer has put out its last."""
+    return producer.end_sent if isinstance(producer, SourceDriver) else producer.open_inputs == 0
+
+
+def _merge_of(arc: Arc) -> ReplicaMerge[Any]:
+    assert isinstance(arc.consumer.operator, ReplicaMerge)
+    return arc.consumer.operator
+
+
+def _outputs(producer: Step | SourceDriver) -> tuple[Output, ...]:
+    return (producer, *producer.side.values()) if isinstance(producer, Step) else (producer,)
+
+
+def _sources_of(node: Node) -> str:
+    return ", ".join(one.name for one in walk(node) if isinstance(one, SourceNode))
+
+
+def _steps_of(node: Node) -> list[Node]:
+    return [one for one in walk(node) if not isinstance(one, SideOutput)]
+
+
+def _alike(old: Node, new: Node) -> bool:
+    """Whether two nodes do the same, but for the source that the rows come from."""
+    same = type(old) is type(new) and old.schema.shown == new.schema.shown and old.properties == new.properties
+    return same and (isinstance(old, SourceNode) or old.line == new.line)
+
+
+def _take_over(graph: Graph, part: Graph, swap: dict[Step | SourceDriver, Step | SourceDriver]) -> None:
+    """Put new steps and sources into the places of old ones, with those who take their rows."""
+    for old, new in swap.items():
+        for before, after in zip(_outputs(old), _outputs(new), strict=True):
+            after.sinks, after.sinks_want_from = before.sinks, before.sinks_want_from
+            graph.ends = [(new, after) if output is before else (producer, output) for producer, output in graph.ends]
+        del graph.nodes[old]
+        if isinstance(old, SourceDriver):
+            old.close()
+    graph.nodes |= part.nodes
+    graph.steps = [swap.get(step, step) for step in graph.steps]  # type: ignore[misc]
+    graph.sources = [swap.get(source, source) for source in graph.sources]  # type: ignore[misc]
