@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import bands
 import ets
 import merge
+import merge_scenarios
 import sort
 import sort_as_needed
 import union
@@ -24,7 +25,7 @@ BENCHMARKS: dict[str, tuple[Callable[..., None], ...]] = {
     "sort": (sort.run,),
     "sort_as_needed": (sort_as_needed.run,),
     "bands": (bands.run,),
-    "merge": (merge.run,),
+    "merge": (merge.run, merge_scenarios.run),
 }
 """What each name runs. The union's throughput belongs to the figures of on-demand punctuations too."""
 

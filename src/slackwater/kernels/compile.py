@@ -22,9 +22,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def kernel(signature: str, *, makes_arrays: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Compile a plain loop over arrays, for the given signature and no other."""
-    options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": makes_arrays}
+def kernel(
+    signature: str, *, makes_arrays: bool = False, inlined: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Compile a plain loop over arrays, for the given signature and no other.
+
+    One that other loops call for every element is better `inlined`: to hand over an array takes seven values.
+    """
+    options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": makes_arrays, "forceinline": inlined}
 
     def compiled(loop: Callable[P, R]) -> Callable[P, R]:
         dispatcher = numba.njit(**options)(loop)

@@ -96,6 +96,7 @@ OUT_NEW: Final = 3
 OUT_FROM: Final = 4
 """Place in an output line: the row of the batch whose payload it has, or HELD."""
 OUT_AT: Final = 5
+"""Place in an output line: where the words of its payload are held; they are, for all but punctuations."""
 OUT_LENGTH: Final = 6
 LINE: Final = 7
 
@@ -117,13 +118,13 @@ _NODES = "int64[:, ::1]"
 _STATE = f"{_NODES}, int64[:, ::1], int32[::1], int64[::1], int64[::1]"
 
 
-@kernel("uint64(uint64)")
+@kernel("uint64(uint64)", inlined=True)
 def _rotated(bits: Any) -> Any:
     """Bring the upper bits down, for a product carries only upward."""
     return (bits << uint64(29)) | (bits >> uint64(35))
 
 
-@kernel(f"int64(int64, {_READ}, int64, int64)")
+@kernel(f"int64(int64, {_READ}, int64, int64)", inlined=True)
 def hash_event(start: int, words: Column, begin: int, length: int) -> Any:
     """Mix a start and a payload."""
     mixed = uint64(start) * uint64(_SPREAD)
@@ -145,7 +146,7 @@ def hash_event(start: int, words: Column, begin: int, length: int) -> Any:
     return int64((mixed * uint64(_SPREAD)) >> uint64(1))
 
 
-@kernel(f"void({_READ}, int64, int64[::1], int64, int64)")
+@kernel(f"void({_READ}, int64, int64[::1], int64, int64)", inlined=True)
 def copy_words(words: Column, begin: int, held: Column, at: int, length: int) -> None:
     """Copy a payload."""
     source, target = words[begin : begin + length], held[at : at + length]
@@ -153,7 +154,7 @@ def copy_words(words: Column, begin: int, held: Column, at: int, length: int) ->
         target[i] = source[i]
 
 
-@kernel(f"boolean(int64[::1], int64, {_READ}, int64, int64)")
+@kernel(f"boolean(int64[::1], int64, {_READ}, int64, int64)", inlined=True)
 def _same(held: Column, at: int, words: Column, begin: int, length: int) -> bool:
     if length > _LONG:
         # Without a way out, and through slices, many words are compared at once. Hashes agree, so all will, as a rule.
@@ -167,7 +168,7 @@ def _same(held: Column, at: int, words: Column, begin: int, length: int) -> bool
     return True
 
 
-@kernel(f"int64({_NODES}, int32[::1], int64[::1], int64, int64, {_READ}, int64, int64)")
+@kernel(f"int64({_NODES}, int32[::1], int64[::1], int64, int64, {_READ}, int64, int64)", inlined=True)
 def find_node(
     nodes: Column,
     table: NDArray[np.int32],
@@ -190,7 +191,7 @@ def find_node(
     return -1 - int64(at)
 
 
-@kernel(f"int64({_STATE}, int64, int64, int64, {_READ}, int64, int64)")
+@kernel(f"int64({_STATE}, int64, int64, int64, {_READ}, int64, int64)", inlined=True)
 def add_node(
     nodes: Column,
     bounds: Column,
@@ -220,7 +221,7 @@ def add_node(
     return int64(node)
 
 
-@kernel("void(int64[:, ::1], int64, int64, int64, int64, int64, int64, int64, int64)")
+@kernel("void(int64[:, ::1], int64, int64, int64, int64, int64, int64, int64, int64)", inlined=True)
 def tell(
     lines: Column, count: int, kind: int, start: int, prior: int, end: int, row: int, at: int, length: int
 ) -> None:
@@ -230,7 +231,7 @@ def tell(
     lines[OUT_AT, count], lines[OUT_LENGTH, count] = at, length
 
 
-@kernel(f"int64({_NODES}, int64, int64)")
+@kernel(f"int64({_NODES}, int64, int64)", inlined=True)
 def _due(nodes: Column, node: int, replica: int) -> int:
     """The time that a replica's punctuation must pass for a node to need attention."""
     start, given, told = nodes[node, START], nodes[node, ENDS + replica], nodes[node, OUT_END]
@@ -261,7 +262,7 @@ def _may_be_told(nodes: Column, node: int, replica: int, rules: Column, standing
     """Whether an event that a replica tells now goes out, as far as the rule for the first time says."""
     rule = rules[FIRST_RULE]
     if rule == WHEN_TOLD_BY_QUORUM:
-        return rules[QUORUM] == 1 or _told_by(nodes, node) >= rules[QUORUM]
+        return _told_by(nodes, node) >= rules[QUORUM]
     if rule == WHEN_LEADING:
         return _foremost(standing, SAID) == replica
     if rule == WHEN_NEWEST:
@@ -404,7 +405,7 @@ def _promise(
     return count, 1
 
 
-@kernel(f"void({_NODES}, int32[::1], {_KINDS}, {', '.join([_READ] * 3)}, int64, int64, int64[::1])")
+@kernel(f"void({_NODES}, int32[::1], {_KINDS}, {', '.join([_READ] * 3)}, int64, int64, int64[::1])", inlined=True)
 def look_ahead(
     nodes: Column,
     table: NDArray[np.int32],
@@ -462,6 +463,9 @@ def merge_elements(
     to work in. It stops early when the lines are full. There is room for as many nodes and words as the batch brings.
     """
     count, row = 0, row - 1
+    # Asked for here, because calls with so many arrays are dear, and most merges do without.
+    revises = rules[REVISION_RULE] != REVISE_WHEN_FROZEN
+    at_once = rules[FIRST_RULE] == WHEN_TOLD_BY_QUORUM and rules[QUORUM] == 1
     for i in range(first, len(kinds)):
         if count == lines.shape[1]:
             return i, count
@@ -487,11 +491,13 @@ def merge_elements(
         standing[replica, TELLS] += (end != NOWHERE) - (nodes[node, ENDS + replica] != NOWHERE)
         standing[replica, NEWEST] = max(standing[replica, NEWEST], start)
         nodes[node, ENDS + replica] = end
-        if nodes[node, OUT_END] != NOWHERE:
+        is_told = nodes[node, OUT_END] != NOWHERE
+        may_be_told = not is_told and end != NOWHERE and start >= counters[SETTLED]
+        if is_told and revises:
             count = _revise(nodes, bounds, node, counters, replica, rules, standing, lines, count)
-        elif end != NOWHERE and start >= counters[SETTLED] and _may_be_told(nodes, node, replica, rules, standing):
+        elif may_be_told and (at_once or _may_be_told(nodes, node, replica, rules, standing)):
             nodes[node, OUT_END] = end
-            tell(lines, count, INSERT, start, end, end, row, 0, 0)
+            tell(lines, count, INSERT, start, end, end, row, nodes[node, AT], length)
             count += 1
         block = node // BLOCK
         bounds[block, replica] = min(bounds[block, replica], _due(nodes, node, replica))

@@ -414,7 +414,7 @@ def merge_elements(
         elif only_frozen:
             _count_up(nodes, node, ins, entries, counters, ends[i])
         elif _is_one_more(nodes, node, ins, entries, counters, start, ends[i]):
-            tell(lines, count, INSERT, start, ends[i], ends[i], row, 0, 0)
+            tell(lines, count, INSERT, start, ends[i], ends[i], row, nodes[node, AT], length)
             count += 1
         block = node // BLOCK
         due = _due(nodes, node, replica, entries, _NOWHERE if only_frozen else counters[SETTLED])

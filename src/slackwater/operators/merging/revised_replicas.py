@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import gather
@@ -20,6 +19,7 @@ from slackwater.progress.instants import BEGINNING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slackwater.progress.frontier import Port
@@ -127,16 +127,17 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         return self._nodes, self._bounds, self._table, self._held, self._counters
 
     def _told(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
-        """Make a batch of what was told: payloads of this batch, and those that are held."""
-        kinds, rows = lines[kernel.KIND].astype(np.int8), lines[kernel.OUT_FROM]
-        of_batch = np.flatnonzero(rows != kernel.HELD)
-        held = np.flatnonzero((rows == kernel.HELD) & (kinds != _PUNCTUATE))
-        payload = gather(batch.payload, rows[of_batch])
-        if len(held):
-            begins, lengths = WORD * lines[kernel.OUT_AT][held], WORD * lines[kernel.OUT_LENGTH][held]
-            revised = self._codec.decode(RowBytes.of(self._held.view(np.uint8), begins, lengths))
-            in_turn = np.argsort(np.concatenate([of_batch, held]), kind="stable")
-            payload = gather(pa.concat_batches([payload, revised]), in_turn) if len(of_batch) else revised
+        """Make a batch of what was told."""
+        kinds = lines[kernel.KIND].astype(np.int8)
+        told = np.flatnonzero(kinds != _PUNCTUATE)
+        rows = lines[kernel.OUT_FROM][told]
+        if (rows != kernel.HELD).all():
+            payload = gather(batch.payload, rows)
+        else:
+            # Those of the batch are held by now, too: one way for all is shorter than two and a third to bring them
+            # together.
+            begins, lengths = WORD * lines[kernel.OUT_AT][told], WORD * lines[kernel.OUT_LENGTH][told]
+            payload = self._codec.decode(RowBytes.of(self._held.view(np.uint8), begins, lengths))
         start, end = lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy()
         prior = lines[kernel.OUT_PRIOR].copy() if (kinds == _ADJUST).any() else None
         return EventBatch(payload, start, end, kinds, prior)
