@@ -125,7 +125,7 @@ def run(report: Report, streams: Mapping[str, Column], frequencies: list[int], *
     """Measure every stream at every punctuation frequency."""
     entries = {**CONTENDERS, **RIVALS, **PACKED, **BATCHED, **MIXED}
     if quick:
-        for name in ("heapq", "numpy suffix", "numpy suffix/batch", "mixed"):  # never the best of their kind
+        for name in ("heapq", "numpy suffix", "numpy adaptor/batch", "numpy suffix/batch", "mixed"):  # seldom the best
             del entries[name]
     rows: list[list[Any]] = []
     ratios: dict[str, dict[int, dict[str, float]]] = {}
@@ -243,12 +243,12 @@ def _warm_up(contender: Contender, unit: int, most: int) -> float:
         events *= 2
 
 
-def real(report: Report, streams: Mapping[str, Column], *, quick: bool) -> None:
+def real(report: Report, streams: Mapping[str, Column]) -> None:
     """Measure whole short streams, from the first event to the end, with a punctuation every thousand events."""
     entries = {**CONTENDERS, **RIVALS, **MIXED}
     for name in ("heapq", "mixed"):
         del entries[name]
-    rounds = 2 if quick else 9
+    rounds = 9
     rows = []
     for name, stream in streams.items():
         times = stream[: len(stream) // 1_000 * 1_000]
