@@ -33,8 +33,8 @@ from slackwater.kernels.event_index import (
     UNLISTED,
     add_event,
     find_event,
-    hash_event,
 )
+from slackwater.kernels.payload_words import hash_event
 
 if TYPE_CHECKING:
     import numpy as np

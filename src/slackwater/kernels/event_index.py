@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from numba import int64, uint64
 
 from slackwater.kernels.compile import kernel
+from slackwater.kernels.payload_words import copy_words, same_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,8 +54,6 @@ COUNTERS: Final = 3
 
 FREE: Final = -1
 """A place in the table that no node has."""
-_SPREAD: Final = 0x9E3779B97F4A7C15
-_SPREAD_AGAIN: Final = 0xD6E8FEB86659FD93
 
 READ: Final = "Array(int64, 1, 'C', readonly=True)"
 """The type of a column that is only read."""
@@ -62,16 +61,6 @@ LINES: Final = "int64[:, ::1]"
 """The type of lines of columns."""
 INDEX: Final = f"{LINES}, int32[::1], int64[::1], int64[::1]"
 """The types of an index: its nodes, table, held words and counters."""
-
-
-@kernel(f"int64(int64, {READ}, int64, int64)")
-def hash_event(start: int, words: Column, begin: int, length: int) -> Any:
-    """Mix a start and a payload; never negative."""
-    mixed = uint64(start) * uint64(_SPREAD)
-    for i in range(begin, begin + length):
-        mixed = (mixed ^ uint64(words[i])) * uint64(_SPREAD_AGAIN)
-        mixed ^= mixed >> uint64(32)
-    return int64((mixed * uint64(_SPREAD)) >> uint64(1))
 
 
 @kernel(f"int64({LINES}, int32[::1], int64[::1], int64, int64, {READ}, int64, int64)")
@@ -83,12 +72,9 @@ def find_event(
     place = uint64(hashed) & mask
     while table[place] != FREE:
         node = table[place]
-        if nodes[node, HASH] == hashed and nodes[node, START] == start and nodes[node, LENGTH] == length:
-            at, same = nodes[node, AT], 0
-            while same < length and held[at + same] == words[begin + same]:
-                same += 1
-            if same == length:
-                return int64(node)
+        alike = nodes[node, HASH] == hashed and nodes[node, START] == start and nodes[node, LENGTH] == length
+        if alike and same_words(held, nodes[node, AT], words, begin, length):
+            return int64(node)
         place = (place + uint64(1)) & mask
     return -1 - int64(place)
 
@@ -110,8 +96,7 @@ def add_event(
     node, at = counters[NODES], counters[WORDS]
     table[place] = node
     nodes[node, START], nodes[node, AT], nodes[node, LENGTH], nodes[node, HASH] = start, at, length, hashed
-    for i in range(length):
-        held[at + i] = words[begin + i]
+    copy_words(words, begin, held, at, length)
     counters[NODES] += 1
     counters[LIVE] += 1
     counters[WORDS] += length
@@ -134,8 +119,7 @@ def move_together(
             continue
         for column in range(nodes.shape[1]):
             new_nodes[moved, column] = nodes[node, column]
-        for i in range(length):
-            new_held[at + i] = held[begin + i]
+        copy_words(held, begin, new_held, at, length)
         new_nodes[moved, AT] = at
         at += length
         moved += 1

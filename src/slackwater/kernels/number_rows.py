@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from numba import int64, uint64
 
 from slackwater.kernels.compile import kernel
+from slackwater.kernels.payload_words import hash_event, same_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,31 +24,7 @@ if TYPE_CHECKING:
 FREE: Final = -1
 """A place in the table that no row has."""
 
-_SPREAD: Final = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: neighbours end up far from each other
-_SPREAD_AGAIN: Final = 0xD6E8FEB86659FD93
-
 _READ = "Array(int64, 1, 'C', readonly=True)"
-
-
-@kernel(f"int64({_READ}, int64, int64)")
-def _hash(words: Column, begin: int, stop: int) -> Any:
-    """Mix the words of a row."""
-    mixed = uint64(stop - begin)
-    for i in range(begin, stop):
-        mixed = (mixed ^ uint64(words[i])) * uint64(_SPREAD_AGAIN)
-        mixed ^= mixed >> uint64(32)
-    return int64((mixed * uint64(_SPREAD)) >> uint64(1))
-
-
-@kernel(f"boolean({_READ}, int64, int64, {_READ}, int64, int64)")
-def _same(a: Column, begin_a: int, stop_a: int, b: Column, begin_b: int, stop_b: int) -> bool:
-    """Whether two rows have the same words."""
-    if stop_a - begin_a != stop_b - begin_b:
-        return False
-    for i in range(stop_a - begin_a):  # noqa: SIM110 - the compiler knows loops, not generators
-        if a[begin_a + i] != b[begin_b + i]:
-            return False
-    return True
 
 
 @kernel(f"int64(int32[::1], int64[::1], int64[::1], int64[::1], int64, {_READ}, {_READ}, int64[::1])")
@@ -68,11 +45,13 @@ def number_rows(
     mask = uint64(len(table) - 1)
     for row in range(len(numbers)):
         begin, stop = offsets[row], offsets[row + 1]
-        hashed = _hash(words, begin, stop)
+        hashed = hash_event(0, words, begin, stop - begin)
         at = uint64(hashed) & mask
         while table[at] != FREE:
             seen = table[at]
-            if hashes[seen] == hashed and _same(held, held_offsets[seen], held_offsets[seen + 1], words, begin, stop):
+            length = held_offsets[seen + 1] - held_offsets[seen]
+            alike = hashes[seen] == hashed and length == stop - begin
+            if alike and same_words(held, held_offsets[seen], words, begin, length):
                 break
             at = (at + uint64(1)) & mask
         if table[at] == FREE:
@@ -110,4 +89,6 @@ def compare_rows(offsets: Column, words: Column, ones: Column, others: Column, e
     """
     for i in range(len(ones)):
         a, b = ones[i], others[i]
-        equal[i] = _same(words, offsets[a], offsets[a + 1], words, offsets[b], offsets[b + 1])
+        length = offsets[a + 1] - offsets[a]
+        alike = length == offsets[b + 1] - offsets[b]
+        equal[i] = alike and same_words(words, offsets[a], words, offsets[b], length)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from numba import int64, uint64
 
 from slackwater.kernels.compile import kernel
+from slackwater.kernels.payload_words import copy_words, hash_event, same_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,66 +107,11 @@ HELD: Final = -1
 INSERT, ADJUST, PUNCTUATE = 0, 1, 2  # as in events.kinds
 FREE: Final = -1
 """A place in the table that no node has."""
-_LONG: Final = 8
-"""Words: payloads that are longer are hashed four words at a time."""
-
-_SPREAD: Final = 0x9E3779B97F4A7C15
-_SPREAD_AGAIN: Final = 0xD6E8FEB86659FD93
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
 _KINDS = "Array(int8, 1, 'C', readonly=True)"
 _NODES = "int64[:, ::1]"
 _STATE = f"{_NODES}, int64[:, ::1], int32[::1], int64[::1], int64[::1]"
-
-
-@kernel("uint64(uint64)", inlined=True)
-def _rotated(bits: Any) -> Any:
-    """Bring the upper bits down, for a product carries only upward."""
-    return (bits << uint64(29)) | (bits >> uint64(35))
-
-
-@kernel(f"int64(int64, {_READ}, int64, int64)", inlined=True)
-def hash_event(start: int, words: Column, begin: int, length: int) -> Any:
-    """Mix a start and a payload."""
-    mixed = uint64(start) * uint64(_SPREAD)
-    i, stop = begin, begin + length
-    if length > _LONG:
-        # Four chains that do not wait for each other: a long payload is read as fast as it comes from memory.
-        a, b, c, d = mixed, ~mixed, mixed ^ uint64(_SPREAD), mixed ^ uint64(_SPREAD_AGAIN)
-        while i + 4 <= stop:
-            a = _rotated((a ^ uint64(words[i])) * uint64(_SPREAD))
-            b = _rotated((b ^ uint64(words[i + 1])) * uint64(_SPREAD))
-            c = _rotated((c ^ uint64(words[i + 2])) * uint64(_SPREAD))
-            d = _rotated((d ^ uint64(words[i + 3])) * uint64(_SPREAD))
-            i += 4
-        mixed = ((_rotated(a ^ b) * uint64(_SPREAD_AGAIN)) ^ c) * uint64(_SPREAD) ^ d
-    while i < stop:
-        mixed = (mixed ^ uint64(words[i])) * uint64(_SPREAD_AGAIN)
-        mixed ^= mixed >> uint64(32)
-        i += 1
-    return int64((mixed * uint64(_SPREAD)) >> uint64(1))
-
-
-@kernel(f"void({_READ}, int64, int64[::1], int64, int64)", inlined=True)
-def copy_words(words: Column, begin: int, held: Column, at: int, length: int) -> None:
-    """Copy a payload."""
-    source, target = words[begin : begin + length], held[at : at + length]
-    for i in range(length):
-        target[i] = source[i]
-
-
-@kernel(f"boolean(int64[::1], int64, {_READ}, int64, int64)", inlined=True)
-def _same(held: Column, at: int, words: Column, begin: int, length: int) -> bool:
-    if length > _LONG:
-        # Without a way out, and through slices, many words are compared at once. Hashes agree, so all will, as a rule.
-        ours, theirs, different = held[at : at + length], words[begin : begin + length], int64(0)
-        for i in range(length):
-            different |= ours[i] ^ theirs[i]
-        return different == 0
-    for i in range(length):  # noqa: SIM110 - the compiler knows loops, not generators
-        if held[at + i] != words[begin + i]:
-            return False
-    return True
 
 
 @kernel(f"int64({_NODES}, int32[::1], int64[::1], int64, int64, {_READ}, int64, int64)", inlined=True)
@@ -185,7 +131,7 @@ def find_node(
     while table[at] != FREE:
         node = table[at]
         alike = nodes[node, HASH] == hashed and nodes[node, START] == start and nodes[node, LENGTH] == length
-        if alike and _same(held, nodes[node, AT], words, begin, length):
+        if alike and same_words(held, nodes[node, AT], words, begin, length):
             return int64(node)
         at = (at + uint64(1)) & mask
     return -1 - int64(at)

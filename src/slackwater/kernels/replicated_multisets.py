@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from slackwater.kernels.compile import kernel
+from slackwater.kernels.payload_words import hash_event
 from slackwater.kernels.replicated_events import (
     ADJUST,
     AT,
@@ -34,7 +35,6 @@ from slackwater.kernels.replicated_events import (
     START,
     add_node,
     find_node,
-    hash_event,
     tell,
 )
 
