@@ -39,8 +39,8 @@ from slackwater.kernels import compared_events as kernel
 from slackwater.kernels import event_index
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.merging.event_index import EventIndex, EventIndexState
-from slackwater.operators.merging.kept_word import said_after
-from slackwater.operators.merging.replica_merge import Replica, element_at
+from slackwater.operators.merging.kept_word import element_at, said_after
+from slackwater.operators.merging.replica_merge import Replica
 from slackwater.operators.operator import Operator
 from slackwater.operators.row_bytes import RowCodec
 from slackwater.progress.instants import BEGINNING, FOREVER

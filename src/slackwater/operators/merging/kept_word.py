@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.errors import BrokenPunctuation
+from slackwater.events.elements import elements_of
 from slackwater.events.kinds import Kind
 from slackwater.kernels.follow_punctuations import NOBODY, follow_revised
-from slackwater.operators.merging.replica_merge import element_at
 
 if TYPE_CHECKING:
     from slackwater.events.batch import EventBatch
@@ -29,3 +29,8 @@ def said_after(batch: EventBatch, said: Instant, where: str) -> Instant:
         before = [said, *batch.slice(0, broken).punctuations().tolist()]
         raise BrokenPunctuation.by(where, element_at(batch, broken), max(before))
     return int(last)
+
+
+def element_at(batch: EventBatch, at: int) -> object:
+    """One element of a batch, spelled out for a message."""
+    return next(elements_of(batch.slice(at, at + 1)))

@@ -15,7 +15,8 @@ import numpy as np
 from slackwater.errors import BadElement, BrokenOrder, message
 from slackwater.events.batch import EventBatch
 from slackwater.events.kinds import Kind
-from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge, element_at
+from slackwater.operators.merging.kept_word import element_at
+from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.operators.say_between import say_between
 from slackwater.operators.stream_progress import insert_only
 from slackwater.progress.instants import BEGINNING, FOREVER

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slackwater.errors import BadElement, message
+from slackwater.operators.merging.kept_word import element_at
 from slackwater.operators.merging.ordered_replicas import OrderedReplicas
-from slackwater.operators.merging.replica_merge import element_at
 from slackwater.operators.row_bytes import RowCodec
 
 if TYPE_CHECKING:

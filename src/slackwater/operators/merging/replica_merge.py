@@ -15,12 +15,11 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from slackwater.errors import BrokenPunctuation, PlanError, message
+from slackwater.errors import PlanError, message
 from slackwater.events.batch import punctuation_like
-from slackwater.events.elements import elements_of
 from slackwater.events.kinds import Kind
-from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations, follow_revised
 from slackwater.operators.emission import NOTHING, Emission
+from slackwater.operators.merging.kept_word import said_after
 from slackwater.operators.operator import Operator
 from slackwater.progress.instants import BEGINNING, FOREVER
 
@@ -94,7 +93,7 @@ class ReplicaMerge(Operator[StateT]):
         if not replica.attached or not len(batch):
             return NOTHING
         waiting = self.waits_to_join()
-        said = self._held_to_its_word(replica, batch)
+        said = said_after(batch, replica.said, self._where)
         told = self._merge(port, batch.data() if port in waiting else batch)
         if port in self._ordered and batch.rows:
             # On an ordered stream an event says as much as a punctuation at its own time.
@@ -149,20 +148,3 @@ class ReplicaMerge(Operator[StateT]):
             if replica.has_joined(self.complete_before) and replica.said > BEGINNING:
                 told += self._merge(port, punctuation_like(self._no_rows, replica.said))
         return told
-
-    def _held_to_its_word(self, replica: Replica, batch: EventBatch) -> Instant:
-        """The last punctuation of a replica after a batch; refuse an element that contradicts one."""
-        start, kinds = batch.start, batch.kinds()
-        if batch.prior_end is None:
-            said, broken = follow_punctuations(start, kinds, _PUNCTUATE, replica.said)
-        else:
-            said, broken = follow_revised(start, batch.prior_end, batch.ends(), kinds, _PUNCTUATE, replica.said)
-        if broken != NOBODY:
-            before = [replica.said, *batch.slice(0, broken).punctuations().tolist()]
-            raise BrokenPunctuation.by(self._where, element_at(batch, broken), max(before))
-        return int(said)
-
-
-def element_at(batch: EventBatch, at: int) -> object:
-    """One element of a batch, spelled out for a message."""
-    return next(elements_of(batch.slice(at, at + 1)))
