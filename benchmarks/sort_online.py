@@ -136,7 +136,7 @@ def run(report: Report, streams: Mapping[str, Column], frequencies: list[int], *
         _check(feeds, entries)
         ratios[name], speeds[name] = {}, {}
         for feed in feeds:
-            nanoseconds, shortened = _measure(feed, entries, rounds=6 if quick else 5, budget=0.02 if quick else 0.4)
+            nanoseconds, shortened = _measure(feed, entries, rounds=5, budget=0.02 if quick else 0.4)
             speeds[name][feed.every] = {name: float(f"{1e3 / taken:.4g}") for name, taken in nanoseconds.items()}
             ratios[name][feed.every] = {
                 kind: min((nanoseconds[rival] for rival in rivals if rival in nanoseconds), default=float("inf"))
