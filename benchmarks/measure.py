@@ -42,6 +42,11 @@ def medians(seconds: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
+def times_slower(rival: Sequence[float], ours: Sequence[float]) -> float:
+    """How many times as long a rival takes: the median over the rounds, for within a round both met the same mood."""
+    return statistics.median(theirs / own for theirs, own in zip(rival, ours, strict=True))
+
+
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
     model = next(

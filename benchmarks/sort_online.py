@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from measure import interleaved, medians
+from measure import interleaved, medians, times_slower
 from online_rivals import (
     BATCH,
     CompiledAdaptor,
@@ -136,14 +136,14 @@ def run(report: Report, streams: Mapping[str, Column], frequencies: list[int], *
         _check(feeds, entries)
         ratios[name], speeds[name] = {}, {}
         for feed in feeds:
-            nanoseconds, shortened = _measure(feed, entries, rounds=5, budget=0.02 if quick else 0.4)
+            rounds, shortened = _measure(feed, entries, rounds=5, budget=0.02 if quick else 0.4)
+            nanoseconds, slower = medians(rounds), {r: times_slower(rounds[r], rounds[OURS]) for r in rounds}
             speeds[name][feed.every] = {name: float(f"{1e3 / taken:.4g}") for name, taken in nanoseconds.items()}
             ratios[name][feed.every] = {
-                kind: min((nanoseconds[rival] for rival in rivals if rival in nanoseconds), default=float("inf"))
-                / nanoseconds[OURS]
+                kind: min((slower[rival] for rival in rivals if rival in slower), default=float("inf"))
                 for kind, rivals in (("rivals", RIVALS), ("packed", PACKED), ("batched", BATCHED), ("mixed", MIXED))
             }
-            best = min(RIVALS, key=lambda rival: nanoseconds.get(rival, float("inf")))
+            best = min(RIVALS, key=lambda rival: slower.get(rival, float("inf")))
             cells = [_speed(nanoseconds.get(contender), contender in shortened) for contender in entries]
             rows.append([name, f"{feed.every:,}", nanoseconds[OURS], *cells, best, ratios[name][feed.every]["rivals"]])
     report.table(
@@ -205,8 +205,10 @@ def _check_one(name: str, entry: Entry, feed: Feed, events: int) -> None:
         assert np.array_equal(np.concatenate(made), right), f"{name} hands out something else than the stable argsort"
 
 
-def _measure(feed: Feed, entries: Mapping[str, Entry], rounds: int, budget: float) -> tuple[dict[str, float], set[str]]:
-    """Nanoseconds per event of each contender, and who was measured on less than the slice."""
+def _measure(
+    feed: Feed, entries: Mapping[str, Entry], rounds: int, budget: float
+) -> tuple[dict[str, list[float]], set[str]]:
+    """Nanoseconds per event of each contender in each round, and who was measured on less than the slice."""
     taking_part = {
         name: entry
         for name, entry in entries.items()
@@ -226,8 +228,8 @@ def _measure(feed: Feed, entries: Mapping[str, Entry], rounds: int, budget: floa
         work[name] = partial(contender.advance, portions[name])
         if portions[name] < whole:
             shortened.add(name)
-    seconds = medians(interleaved(work, repeats=rounds, warm_up=0))
-    return {name: 1e9 * taken / portions[name] for name, taken in seconds.items()}, shortened
+    seconds = interleaved(work, repeats=rounds, warm_up=0)
+    return {name: [1e9 * one / portions[name] for one in taken] for name, taken in seconds.items()}, shortened
 
 
 def _warm_up(contender: Contender, unit: int, most: int) -> float:
