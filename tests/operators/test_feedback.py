@@ -261,7 +261,7 @@ def test_an_aggregate_looks_at_the_ends_of_those_groups_only_that_it_forgets() -
     """And of a few more: what waits behind them is not read, however much it is."""
     operator = AggregateOperator(INTERVALS, (), {"n": count()}, ordered=False)
     operator.on_batch(0, _rows(*range(0, 100_000, 10), length=10))
-    (partial,) = operator.snapshot().partials
+    (partial,) = operator._open.snapshot()
     assert partial.first_past(995 * 10) == 995
     looked_at = _Watched(partial.ends)
     object.__setattr__(partial, "ends", looked_at)

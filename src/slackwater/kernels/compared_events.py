@@ -1,13 +1,12 @@
 """Holds the events of several replicas until they are fully frozen in all, and finds those that differ, compiled.
 
-Each start and payload has one node, which an index finds and all replicas share. For each replica it has a list of ends
-with how many events have each, in order of end, and how many events there are in all, those that were compared before
-included. The lists of all nodes lie in one array of entries; those that are done with are used again.
+Each start and payload has one node, which an index finds and all replicas share. For each replica it has a list of
+counted ends, and how many events there are in all, those that were compared before included.
 
 Nodes lie in blocks of BLOCK, as they came. For each block two bounds are kept: no end of it is less than the one, no
 start of it less than the other. So a comparison opens only the blocks with something due.
 
-Invariants: ends rise along a list. What is left in lists is not before the last comparison.
+Invariant: what is left in lists is not before the last comparison.
 Cost: one look-up per element and a step for each other end of the same start and payload; a comparison costs what it
 compares, and a look at each block.
 """
@@ -17,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from slackwater.kernels.compile import kernel
+from slackwater.kernels.counted_ends import NO_ENTRY, count_down, count_up, first_end, take_first
 from slackwater.kernels.event_index import (
     AT,
     COUNTERS,
@@ -44,24 +44,15 @@ BLOCK: Final = 128
 """Nodes of a block."""
 
 FIRST: Final = FIELDS
-"""Column of a node: the first entry of the first replica's list, or NOBODY."""
+"""Column of a node: the first entry of the first replica's list of ends."""
 TOTAL: Final = FIELDS + 1
 """Column of a node: how many events of this start and payload the first replica has told and not taken back."""
 OF_REPLICA: Final = 2
 """How many columns further those of the next replica stand."""
 
-END, COUNT, NEXT = range(3)
-ENTRY: Final = 3
-"""Columns of an entry: an end, how many events have it, and the entry of the next end, or NOBODY."""
-NOBODY: Final = -1
-
 EVENTS: Final = COUNTERS
 """Place in counters: how many events are held."""
-ENTRIES: Final = COUNTERS + 1
-"""Place in counters: how many entries there are, those that can be used again included."""
-UNUSED: Final = COUNTERS + 2
-"""Place in counters: the first entry that can be used again, or NOBODY; the next one stands in it."""
-ALL_COUNTERS: Final = COUNTERS + 3
+ALL_COUNTERS: Final = COUNTERS + 1
 
 LEAST_END, LEAST_START = 0, 1
 BOUNDS: Final = 2
@@ -83,59 +74,8 @@ ALL_FIT: Final = -1
 
 _INSERT, _ADJUST, _PUNCTUATE = 0, 1, 2  # as in events.kinds
 _FOREVER: Final = 2**63 - 1
-
-
-@kernel(f"void({LINES}, int64, int64, {LINES}, int64[::1], int64)")
-def _count_up(nodes: Column, node: int, first: int, entries: Column, counters: Column, end: int) -> None:
-    """Count one more event with an end, in the list that begins in a column of a node."""
-    before, at = NOBODY, nodes[node, first]
-    while at != NOBODY and entries[at, END] < end:
-        before, at = at, entries[at, NEXT]
-    if at != NOBODY and entries[at, END] == end:
-        entries[at, COUNT] += 1
-        return
-    made = counters[UNUSED]
-    if made == NOBODY:
-        made = counters[ENTRIES]
-        counters[ENTRIES] += 1
-    else:
-        counters[UNUSED] = entries[made, NEXT]
-    entries[made, END], entries[made, COUNT], entries[made, NEXT] = end, 1, at
-    if before == NOBODY:
-        nodes[node, first] = made
-    else:
-        entries[before, NEXT] = made
-
-
-@kernel(f"boolean({LINES}, int64, int64, {LINES}, int64[::1], int64)")
-def _count_down(nodes: Column, node: int, first: int, entries: Column, counters: Column, end: int) -> bool:
-    """Count one event with an end less; False if there is none."""
-    before, at = NOBODY, nodes[node, first]
-    while at != NOBODY and entries[at, END] < end:
-        before, at = at, entries[at, NEXT]
-    if at == NOBODY or entries[at, END] != end:
-        return False
-    entries[at, COUNT] -= 1
-    if entries[at, COUNT] == 0:
-        if before == NOBODY:
-            nodes[node, first] = entries[at, NEXT]
-        else:
-            entries[before, NEXT] = entries[at, NEXT]
-        entries[at, NEXT] = counters[UNUSED]
-        counters[UNUSED] = at
-    return True
-
-
-@kernel(f"int64({LINES}, int64, int64, {LINES}, int64[::1])")
-def _take_first(nodes: Column, node: int, first: int, entries: Column, counters: Column) -> int:
-    """Take the first entry out of a list; return how many events it had."""
-    at = nodes[node, first]
-    count = entries[at, COUNT]
-    nodes[node, first] = entries[at, NEXT]
-    entries[at, NEXT] = counters[UNUSED]
-    counters[UNUSED] = at
-    counters[EVENTS] -= count
-    return count
+_NOBODY: Final = -1
+"""How many events are agreed on before anybody was asked."""
 
 
 @kernel(f"int64({INDEX}, {LINES}, {LINES}, int64, int64, Array(int8, 1, 'C', readonly=True), {', '.join([READ] * 5)})")
@@ -173,20 +113,20 @@ def take_elements(
         hashed = hash_event(start, words, begin, length)
         node = find_event(nodes, table, held, hashed, start, words, begin, length)
         if kinds[i] == _ADJUST:
-            if node < 0 or not _count_down(nodes, node, first, entries, counters, prior_ends[i]):
+            if node < 0 or not count_down(nodes, node, first, entries, prior_ends[i]):
                 return i
         else:
             if node < 0:
                 node = add_event(nodes, table, held, counters, -1 - node, hashed, start, words, begin, length)
                 for column in range(FIRST, nodes.shape[1], OF_REPLICA):
-                    nodes[node, column], nodes[node, column + 1] = NOBODY, 0
+                    nodes[node, column], nodes[node, column + 1] = NO_ENTRY, 0
             nodes[node, total] += 1
             counters[EVENTS] += 1
         if kinds[i] == _ADJUST and end == start:
             nodes[node, total] -= 1
             counters[EVENTS] -= 1
         else:
-            _count_up(nodes, node, first, entries, counters, end)
+            count_up(nodes, node, first, entries, end)
         # An event that was taken back has its start for its end: then it is over for its node, too.
         block = node // BLOCK
         bounds[block, LEAST_END] = min(bounds[block, LEAST_END], end)
@@ -245,8 +185,8 @@ def _first_end(nodes: Column, node: int, entries: Column) -> int:
     """The least end that any replica gives a node; _FOREVER if there is none."""
     least = _FOREVER
     for column in range(FIRST, nodes.shape[1], OF_REPLICA):
-        if nodes[node, column] != NOBODY:
-            least = min(least, entries[nodes[node, column], END])
+        if nodes[node, column] != NO_ENTRY:
+            least = min(least, first_end(nodes, node, column, entries))
     return least
 
 
@@ -254,7 +194,7 @@ def _first_end(nodes: Column, node: int, entries: Column) -> int:
 def _is_empty(nodes: Column, node: int) -> bool:
     """Whether no replica has an event of a node any more."""
     for column in range(FIRST, nodes.shape[1], OF_REPLICA):  # noqa: SIM110 - the compiler knows loops, not generators
-        if nodes[node, column] != NOBODY:
+        if nodes[node, column] != NO_ENTRY:
             return False
     return True
 
@@ -285,16 +225,17 @@ def _compare_node(
         end = _first_end(nodes, node, entries)
         if (end >= complete and complete < _FOREVER) or count + len(counts) > out.shape[1]:
             break
-        agreed, differ = NOBODY, False
+        agreed, differ = _NOBODY, False
         for replica in range(len(counts)):
             first, said = FIRST + OF_REPLICA * replica, standing[replica, SAID]
             counts[replica] = 0
-            if nodes[node, first] != NOBODY and entries[nodes[node, first], END] == end:
-                counts[replica] = _take_first(nodes, node, first, entries, counters)
+            if first_end(nodes, node, first, entries) == end:
+                counts[replica] = take_first(nodes, node, first, entries)
+                counters[EVENTS] -= counts[replica]
             frozen = end < said or said == _FOREVER
             takes_part[replica] = frozen and nodes[node, START] >= standing[replica, TELLS_FROM]
             if takes_part[replica]:
-                differ = differ or (agreed != NOBODY and counts[replica] != agreed)
+                differ = differ or (agreed != _NOBODY and counts[replica] != agreed)
                 agreed = counts[replica]
         if differ:
             count = _report(nodes, node, end, counts, totals, takes_part, tally, out, count)
@@ -355,32 +296,10 @@ def forget_replica(nodes: Column, entries: Column, counters: Column, bounds: Col
     for node in range(counters[NODES]):
         if nodes[node, LENGTH] == GONE:
             continue
-        while nodes[node, first] != NOBODY:
-            _take_first(nodes, node, first, entries, counters)
+        while nodes[node, first] != NO_ENTRY:
+            counters[EVENTS] -= take_first(nodes, node, first, entries)
         nodes[node, first + 1] = 0
         bounds[node // BLOCK, LEAST_END] = min(bounds[node // BLOCK, LEAST_END], nodes[node, START])
-
-
-@kernel(f"void({LINES}, int64[::1], {LINES}, {LINES})")
-def move_entries(nodes: Column, counters: Column, entries: Column, new_entries: Column) -> None:
-    """Move the lists of all nodes into new memory, which is large enough; nodes that are done with have none."""
-    used = 0
-    for node in range(counters[NODES]):
-        if nodes[node, LENGTH] == GONE:
-            continue
-        for first in range(FIRST, nodes.shape[1], OF_REPLICA):
-            at, before = nodes[node, first], NOBODY
-            while at != NOBODY:
-                new_entries[used, END], new_entries[used, COUNT] = entries[at, END], entries[at, COUNT]
-                new_entries[used, NEXT] = NOBODY
-                if before == NOBODY:
-                    nodes[node, first] = used
-                else:
-                    new_entries[before, NEXT] = used
-                before = used
-                used += 1
-                at = entries[at, NEXT]
-    counters[ENTRIES], counters[UNUSED] = used, NOBODY
 
 
 @kernel(f"void({LINES}, {LINES}, {READ})")

@@ -22,6 +22,19 @@ from numba import int64, uint64
 
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.payload_words import copy_words, hash_event, same_words
+from slackwater.kernels.replica_standing import (
+    FIRST_RULE,
+    NEWEST,
+    QUORUM,
+    REVISE_WHEN_FROZEN,
+    REVISION_RULE,
+    TELLS,
+    WHEN_FROZEN,
+    WHEN_TOLD_BY_QUORUM,
+    is_believed,
+    may_revise,
+    settled_by,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,34 +73,14 @@ WORDS: Final = 2
 """Place in counters: how many words their payloads take."""
 COMPLETE: Final = 3
 """Place in counters: the last punctuation of the output."""
-SETTLED: Final = 8
+SETTLED: Final = 6
 """Place in counters: the last punctuation of a replica that was settled; the output's may be held back behind it."""
 IGNORED: Final = 4
 """Place in counters: elements that came when all was said about their time."""
 CONTRADICTED: Final = 5
 """Place in counters: ends that could not be told, because the output had promised otherwise."""
 
-FIRST_RULE: Final = 0
-"""Place in rules: when an event is told first."""
-QUORUM: Final = 1
-"""Place in rules: how many replicas must have told an event, where they are counted."""
-REVISION_RULE: Final = 2
-"""Place in rules: which revisions are told before they freeze."""
-LAG: Final = 3
-"""Place in rules: how far the output's punctuations stay behind."""
-
-WHEN_TOLD_BY_QUORUM, WHEN_LEADING, WHEN_NEWEST, WHEN_FULLEST, WHEN_HALF_FROZEN, WHEN_FROZEN = range(6)
-REVISE_WHEN_FROZEN, REVISE_ALWAYS, REVISE_WHEN_LEADING = range(3)
-
-SAID: Final = 0
-"""Place in a replica's standing: its last punctuation."""
-NEWEST: Final = 1
-"""Place in a replica's standing: the greatest start that it has told."""
-TELLS: Final = 2
-"""Place in a replica's standing: how many events it tells of those that are not frozen."""
-STANDING: Final = 3
-
-COUNTERS: Final = 9
+COUNTERS: Final = 7
 
 KIND: Final = 0
 """Place in an output line: the kind of the element. Lines are laid out by column: one row of numbers for each place."""
@@ -193,27 +186,12 @@ def _told_by(nodes: Column, node: int) -> int:
     return told
 
 
-@kernel("int64(int64[:, ::1], int64)")
-def _foremost(standing: Column, by: int) -> int:
-    """The replica that is first by something; of equals the one with the least number."""
-    found = 0
-    for replica in range(1, len(standing)):
-        if standing[replica, by] > standing[found, by]:
-            found = replica
-    return found
-
-
 @kernel(f"boolean({_NODES}, int64, int64, {_READ}, int64[:, ::1])")
 def _may_be_told(nodes: Column, node: int, replica: int, rules: Column, standing: Column) -> bool:
     """Whether an event that a replica tells now goes out, as far as the rule for the first time says."""
-    rule = rules[FIRST_RULE]
-    if rule == WHEN_TOLD_BY_QUORUM:
+    if rules[FIRST_RULE] == WHEN_TOLD_BY_QUORUM:
         return _told_by(nodes, node) >= rules[QUORUM]
-    if rule == WHEN_LEADING:
-        return _foremost(standing, SAID) == replica
-    if rule == WHEN_NEWEST:
-        return _foremost(standing, NEWEST) == replica
-    return rule == WHEN_FULLEST and _foremost(standing, TELLS) == replica
+    return is_believed(rules, standing, replica)
 
 
 @kernel(f"int64({_NODES}, {_NODES}, int64, int64[::1], int64, {_READ}, {_NODES}, {_NODES}, int64)")
@@ -229,8 +207,7 @@ def _revise(
     count: int,
 ) -> int:
     """Tell that an event has another end now, if the rule for revisions and the output's promises allow it."""
-    rule = rules[REVISION_RULE]
-    if rule == REVISE_WHEN_FROZEN or (rule == REVISE_WHEN_LEADING and _foremost(standing, SAID) != replica):
+    if not may_revise(rules, standing, replica):
         return count
     start, told, given = nodes[node, START], nodes[node, OUT_END], nodes[node, ENDS + replica]
     end = start if given == NOWHERE else given
@@ -336,8 +313,7 @@ def _promise(
     count: int,
 ) -> tuple[int, int]:
     """Pass a replica's punctuation on, as far as it says more; return the count of lines, and whether all fitted."""
-    standing[replica, SAID] = max(standing[replica, SAID], said)
-    t = said if said == 2**63 - 1 or said < NOWHERE + rules[LAG] else said - rules[LAG]
+    t = settled_by(rules, standing, replica, said)
     if t <= counters[SETTLED]:
         return count, 1
     count, complete, all_fit = _freeze(nodes, bounds, counters, replica, rules, standing, t, lines, count)

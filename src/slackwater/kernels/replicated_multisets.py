@@ -1,8 +1,7 @@
 """Merges replicas that may tell the same event any number of times, and revise each: LMerge's case R4, compiled.
 
 As in replicated_events there is one node for each start and payload, in blocks with a bound for each replica. Where
-that has one end for each replica and for the output, here are short lists of (end, count), in order of end (the paper's
-in3t). The lists of all nodes lie in one array of entries; entries that are done with are used again.
+that has one end for each replica and for the output, here are lists of counted ends (the paper's in3t).
 
 When a punctuation passes the start of an event, the output gets as many of it as the replica has (AdjustOutputCount).
 When it passes ends, the output gets exactly the replica's (AdjustOutput): surplus ends are moved to those that lack.
@@ -14,7 +13,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from slackwater.kernels.compile import kernel
+from slackwater.kernels.counted_ends import (
+    COUNT,
+    END,
+    NEXT,
+    NO_END,
+    NO_ENTRY,
+    count_down,
+    count_of,
+    count_up,
+    last_end,
+    surplus_end,
+    take_first,
+    total,
+)
 from slackwater.kernels.payload_words import hash_event
+from slackwater.kernels.replica_standing import (
+    FIRST_RULE,
+    NEWEST,
+    QUORUM,
+    REVISE_WHEN_FROZEN,
+    REVISION_RULE,
+    TELLS,
+    WHEN_FROZEN,
+    WHEN_HALF_FROZEN,
+    WHEN_TOLD_BY_QUORUM,
+    is_believed,
+    may_revise,
+    settled_by,
+)
 from slackwater.kernels.replicated_events import (
     ADJUST,
     AT,
@@ -44,100 +71,14 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
-ENTRIES: Final = 6
-"""Place in counters: how many entries there are, those that can be used again included."""
-UNUSED: Final = 7
-"""Place in counters: the first entry that can be used again; the next one stands in it."""
-
-END: Final = 0
-"""Place in an entry: an end."""
-COUNT: Final = 1
-"""Place in an entry: how many events have it."""
-NEXT: Final = 2
-"""Place in an entry: the next one of its list, with a later end."""
-ENTRY: Final = 3
-
-_NONE: Final = -1
 _FOREVER: Final = 2**63 - 1
 _NOWHERE: Final = -(2**63)
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
 _TWO = "int64[:, ::1]"
 _STATE = f"{_TWO}, {_TWO}, int32[::1], int64[::1], int64[::1], {_TWO}"
-
-
-@kernel(f"int64({_TWO}, int64[::1], int64, int64)")
-def _entry(entries: Column, counters: Column, end: int, following: int) -> int:
-    """Take an entry that is not used."""
-    entry = counters[UNUSED]
-    if entry == _NONE:
-        entry = counters[ENTRIES]
-        counters[ENTRIES] += 1
-    else:
-        counters[UNUSED] = entries[entry, NEXT]
-    entries[entry, END], entries[entry, COUNT], entries[entry, NEXT] = end, 1, following
-    return entry
-
-
-@kernel(f"void({_TWO}, int64, int64, {_TWO}, int64[::1], int64)")
-def _count_up(nodes: Column, node: int, which: int, entries: Column, counters: Column, end: int) -> None:
-    """Count one more event with an end in a list of a node."""
-    before, at = _NONE, nodes[node, which]
-    while at >= 0 and entries[at, END] < end:
-        before, at = at, entries[at, NEXT]
-    if at >= 0 and entries[at, END] == end:
-        entries[at, COUNT] += 1
-        return
-    made = _entry(entries, counters, end, at)
-    if before == _NONE:
-        nodes[node, which] = made
-    else:
-        entries[before, NEXT] = made
-
-
-@kernel(f"boolean({_TWO}, int64, int64, {_TWO}, int64[::1], int64)")
-def _count_down(nodes: Column, node: int, which: int, entries: Column, counters: Column, end: int) -> bool:
-    """Count one event less; False if there is none with that end."""
-    before, at = _NONE, nodes[node, which]
-    while at >= 0 and entries[at, END] < end:
-        before, at = at, entries[at, NEXT]
-    if at < 0 or entries[at, END] != end:
-        return False
-    entries[at, COUNT] -= 1
-    if entries[at, COUNT] == 0:
-        if before == _NONE:
-            nodes[node, which] = entries[at, NEXT]
-        else:
-            entries[before, NEXT] = entries[at, NEXT]
-        entries[at, NEXT] = counters[UNUSED]
-        counters[UNUSED] = at
-    return True
-
-
-@kernel(f"int64({_TWO}, int64, int64, {_TWO})")
-def _total(nodes: Column, node: int, which: int, entries: Column) -> int:
-    total, at = 0, nodes[node, which]
-    while at >= 0:
-        total += entries[at, COUNT]
-        at = entries[at, NEXT]
-    return total
-
-
-@kernel(f"int64({_TWO}, int64, int64, int64, {_TWO}, int64)")
-def _more_in(nodes: Column, node: int, one: int, other: int, entries: Column, latest: int) -> int:
-    """An end that one list has more often than the other, the first or the last; _NOWHERE if there is none."""
-    found = _NOWHERE
-    a, b = nodes[node, one], nodes[node, other]
-    while a >= 0:
-        while b >= 0 and entries[b, END] < entries[a, END]:
-            b = entries[b, NEXT]
-        there = entries[b, COUNT] if b >= 0 and entries[b, END] == entries[a, END] else 0
-        if entries[a, COUNT] > there:
-            found = entries[a, END]
-            if not latest:
-                return found
-        a = entries[a, NEXT]
-    return found
+_RANKED = f"int64, {_READ}, {_TWO}"
+"""A replica, the rules, and how all replicas stand."""
 
 
 @kernel(f"int64({_TWO}, int64, int64, {_TWO}, int64)")
@@ -146,26 +87,27 @@ def _due(nodes: Column, node: int, replica: int, entries: Column, complete: int)
     if nodes[node, START] >= complete:
         return nodes[node, START]
     given, told = nodes[node, ENDS + replica], nodes[node, OUT_END]
-    first = entries[given, END] if given >= 0 else nodes[node, START]
-    return min(first, entries[told, END] if told >= 0 else _FOREVER)
+    first = entries[given, END] if given > NO_ENTRY else nodes[node, START]
+    return min(first, entries[told, END] if told > NO_ENTRY else _FOREVER)
 
 
-@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], int64, {_TWO}, int64)")
-def _equal_count(
-    nodes: Column, node: int, entries: Column, counters: Column, replica: int, lines: Column, count: int
-) -> int:
+# ---- agreeing with a replica ---------------------------------------------------------------------------------------
+
+
+@kernel(f"int64({_TWO}, int64, {_TWO}, int64, {_TWO}, int64)")
+def _equal_count(nodes: Column, node: int, entries: Column, replica: int, lines: Column, count: int) -> int:
     """Make the output have as many events as the replica: take back those it lacks, tell those the output lacks."""
     start, ins = nodes[node, START], ENDS + replica
-    surplus = _total(nodes, node, OUT_END, entries) - _total(nodes, node, ins, entries)
+    surplus = total(nodes, node, OUT_END, entries) - total(nodes, node, ins, entries)
     while surplus > 0:
-        end = _more_in(nodes, node, OUT_END, ins, entries, 0)
-        _count_down(nodes, node, OUT_END, entries, counters, end)
+        end = surplus_end(nodes, node, OUT_END, ins, entries, False)
+        count_down(nodes, node, OUT_END, entries, end)
         tell(lines, count, ADJUST, start, end, start, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
         surplus -= 1
     while surplus < 0:
-        end = _more_in(nodes, node, ins, OUT_END, entries, 0)
-        _count_up(nodes, node, OUT_END, entries, counters, end)
+        end = surplus_end(nodes, node, ins, OUT_END, entries, False)
+        count_up(nodes, node, OUT_END, entries, end)
         tell(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
         surplus += 1
@@ -179,105 +121,86 @@ def _equal_ends(
     """Make the output have exactly the ends of the replica, as far as a punctuation freezes them."""
     start, ins = nodes[node, START], ENDS + replica
     while True:
-        old, new = _more_in(nodes, node, OUT_END, ins, entries, 0), _more_in(nodes, node, ins, OUT_END, entries, 0)
-        if min(old, new) == _NOWHERE or min(old, new) >= t:
+        old = surplus_end(nodes, node, OUT_END, ins, entries, False)
+        new = surplus_end(nodes, node, ins, OUT_END, entries, False)
+        if min(old, new) == NO_END or min(old, new) >= t:
             break
         # What freezes on one side is paired with what lasts longest on the other, unless that freezes, too.
-        old = old if old < t else _more_in(nodes, node, OUT_END, ins, entries, 1)
-        new = new if new < t else _more_in(nodes, node, ins, OUT_END, entries, 1)
+        old = old if old < t else surplus_end(nodes, node, OUT_END, ins, entries, True)
+        new = new if new < t else surplus_end(nodes, node, ins, OUT_END, entries, True)
         if min(old, new) < counters[COMPLETE]:
             # The output has promised otherwise: the replica is taken to have said what was told.
             counters[CONTRADICTED] += 1
-            _count_down(nodes, node, ins, entries, counters, new)
-            _count_up(nodes, node, ins, entries, counters, old)
+            count_down(nodes, node, ins, entries, new)
+            count_up(nodes, node, ins, entries, old)
             continue
-        _count_down(nodes, node, OUT_END, entries, counters, old)
-        _count_up(nodes, node, OUT_END, entries, counters, new)
+        count_down(nodes, node, OUT_END, entries, old)
+        count_up(nodes, node, OUT_END, entries, new)
         tell(lines, count, ADJUST, start, old, new, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
     return count
 
 
-@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], int64, int64, {_TWO}, int64)")
-def _tell_frozen(
-    nodes: Column, node: int, entries: Column, counters: Column, replica: int, t: int, lines: Column, count: int
-) -> int:
+@kernel(f"int64({_TWO}, int64, {_TWO}, int64, int64, {_TWO}, int64)")
+def _tell_frozen(nodes: Column, node: int, entries: Column, replica: int, t: int, lines: Column, count: int) -> int:
     """Tell the events of a replica that its punctuation freezes, each of which nobody has heard of yet."""
     start, at = nodes[node, START], nodes[node, ENDS + replica]
-    while at >= 0 and entries[at, END] < t:
-        end, told = entries[at, END], 0
-        out = nodes[node, OUT_END]
-        while out >= 0 and entries[out, END] < end:
-            out = entries[out, NEXT]
-        if out >= 0 and entries[out, END] == end:
-            told = entries[out, COUNT]
-        for _ in range(entries[at, COUNT] - told):
-            _count_up(nodes, node, OUT_END, entries, counters, end)
+    while at > NO_ENTRY and entries[at, END] < t:
+        end = entries[at, END]
+        for _ in range(entries[at, COUNT] - count_of(nodes, node, OUT_END, entries, end)):
+            count_up(nodes, node, OUT_END, entries, end)
             tell(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
             count += 1
         at = entries[at, NEXT]
     return count
 
 
-@kernel(f"void({_TWO}, int64, {_TWO}, int64[::1])")
-def _forget(nodes: Column, node: int, entries: Column, counters: Column) -> None:
-    """Leave a node's lists for others to use."""
-    for which in range(OUT_END, nodes.shape[1]):
-        if which != OUT_END and which < ENDS:
-            continue
-        at = nodes[node, which]
-        while at >= 0:
-            following = entries[at, NEXT]
-            entries[at, NEXT] = counters[UNUSED]
-            counters[UNUSED] = at
-            at = following
-        nodes[node, which] = _NONE
+@kernel(f"void({_TWO}, int64, {_TWO}, int64[::1], {_TWO})")
+def _forget(nodes: Column, node: int, entries: Column, counters: Column, standing: Column) -> None:
+    """Be done with a node: leave its lists for others to use."""
+    for replica in range(len(standing)):
+        while nodes[node, ENDS + replica] > NO_ENTRY:
+            standing[replica, TELLS] -= take_first(nodes, node, ENDS + replica, entries)
+    while nodes[node, OUT_END] > NO_ENTRY:
+        take_first(nodes, node, OUT_END, entries)
     nodes[node, LENGTH] = GONE
     counters[LIVE] -= 1
 
 
-@kernel(f"boolean({_TWO}, int64, int64, {_TWO}, int64)")
-def _all_before(nodes: Column, node: int, which: int, entries: Column, t: int) -> bool:
-    at = nodes[node, which]
-    while at >= 0:
-        if entries[at, END] >= t:
-            return False
-        at = entries[at, NEXT]
-    return True
-
-
-@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], int64, int64, int64, {_TWO}, int64)")
+@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], {_RANKED}, int64, {_TWO}, int64)")
 def _settle(
     nodes: Column,
     node: int,
     entries: Column,
     counters: Column,
     replica: int,
-    only_frozen: int,
+    rules: Column,
+    standing: Column,
     t: int,
     lines: Column,
     count: int,
 ) -> int:
     """Make the output agree with a replica on a node that its punctuation freezes; return the count of lines."""
-    if only_frozen:
-        count = _tell_frozen(nodes, node, entries, counters, replica, t, lines, count)
+    if rules[FIRST_RULE] == WHEN_FROZEN:
+        count = _tell_frozen(nodes, node, entries, replica, t, lines, count)
     else:
         if nodes[node, START] >= counters[SETTLED]:
-            count = _equal_count(nodes, node, entries, counters, replica, lines, count)
+            count = _equal_count(nodes, node, entries, replica, lines, count)
         count = _equal_ends(nodes, node, entries, counters, replica, t, lines, count)
-    if _all_before(nodes, node, ENDS + replica, entries, t):
-        _forget(nodes, node, entries, counters)
+    if last_end(nodes, node, ENDS + replica, entries) < t:
+        _forget(nodes, node, entries, counters, standing)
     return count
 
 
-@kernel(f"UniTuple(int64, 3)({_TWO}, {_TWO}, int64[::1], {_TWO}, int64, int64, int64, {_TWO}, int64)")
+@kernel(f"UniTuple(int64, 3)({_TWO}, {_TWO}, int64[::1], {_TWO}, {_RANKED}, int64, {_TWO}, int64)")
 def _freeze(
     nodes: Column,
     bounds: Column,
     counters: Column,
     entries: Column,
     replica: int,
-    only_frozen: int,
+    rules: Column,
+    standing: Column,
     t: int,
     lines: Column,
     count: int,
@@ -288,6 +211,7 @@ def _freeze(
     called again: what was settled is settled again without a word.
     """
     # Where only what is frozen is told, a node needs attention as long as it lives: it holds the promise back.
+    only_frozen = rules[FIRST_RULE] == WHEN_FROZEN
     complete, promised = _NOWHERE if only_frozen else counters[SETTLED], t
     for block in range((counters[NODES] + BLOCK - 1) // BLOCK):
         if bounds[block, replica] >= t:
@@ -297,15 +221,13 @@ def _freeze(
             if nodes[node, LENGTH] == GONE:
                 continue
             if _due(nodes, node, replica, entries, complete) < t and nodes[node, START] < t:
-                room = _total(nodes, node, OUT_END, entries) + _total(nodes, node, ENDS + replica, entries)
+                room = total(nodes, node, OUT_END, entries) + total(nodes, node, ENDS + replica, entries)
                 if count + room > lines.shape[1]:
                     return count, promised, 0
-                count = _settle(nodes, node, entries, counters, replica, only_frozen, t, lines, count)
+                count = _settle(nodes, node, entries, counters, replica, rules, standing, t, lines, count)
                 if nodes[node, LENGTH] == GONE:
                     continue
-                for other in range(bounds.shape[1]):
-                    due = _due(nodes, node, other, entries, _NOWHERE if only_frozen else nodes[node, START] + 1)
-                    bounds[block, other] = min(bounds[block, other], due)
+                _lower_bounds(nodes, bounds, node, entries, _NOWHERE if only_frozen else nodes[node, START] + 1)
             if only_frozen:
                 promised, least = min(promised, nodes[node, START]), min(least, nodes[node, START])
             else:
@@ -314,44 +236,32 @@ def _freeze(
     return count, promised, 1
 
 
-@kernel(f"void({_TWO}, int64, int64, {_TWO}, int64[::1], int64, int64, int64)")
-def _revise(
-    nodes: Column, node: int, ins: int, entries: Column, counters: Column, start: int, prior_end: int, end: int
-) -> None:
-    """Give one event of a replica another end, or take it back."""
-    if not _count_down(nodes, node, ins, entries, counters, prior_end):
-        counters[IGNORED] += 1
-    elif end > start:
-        _count_up(nodes, node, ins, entries, counters, end)
+@kernel(f"void({_TWO}, {_TWO}, int64, {_TWO}, int64)")
+def _lower_bounds(nodes: Column, bounds: Column, node: int, entries: Column, complete: int) -> None:
+    """See that no bound hides a node whose output has changed."""
+    block = node // BLOCK
+    for replica in range(bounds.shape[1]):
+        bounds[block, replica] = min(bounds[block, replica], _due(nodes, node, replica, entries, complete))
 
 
-@kernel(f"boolean({_TWO}, int64, int64, {_TWO}, int64[::1], int64, int64)")
-def _is_one_more(nodes: Column, node: int, ins: int, entries: Column, counters: Column, start: int, end: int) -> bool:
-    """Count an event of a replica, and in the output if the replica has more than that; say whether it has."""
-    _count_up(nodes, node, ins, entries, counters, end)
-    more = _total(nodes, node, ins, entries) > _total(nodes, node, OUT_END, entries)
-    if more and start >= counters[COMPLETE]:
-        _count_up(nodes, node, OUT_END, entries, counters, end)
-        return True
-    return False
-
-
-@kernel(f"UniTuple(int64, 2)({_TWO}, {_TWO}, int64[::1], {_TWO}, int64, int64, int64, {_TWO}, int64)")
+@kernel(f"UniTuple(int64, 2)({_TWO}, {_TWO}, int64[::1], {_TWO}, {_RANKED}, int64, {_TWO}, int64)")
 def _promise(
     nodes: Column,
     bounds: Column,
     counters: Column,
     entries: Column,
     replica: int,
-    only_frozen: int,
-    t: int,
+    rules: Column,
+    standing: Column,
+    said: int,
     lines: Column,
     count: int,
 ) -> tuple[int, int]:
     """Pass a replica's punctuation on, as far as it says more; return the count of lines, and whether all fitted."""
+    t = settled_by(rules, standing, replica, said)
     if t <= counters[SETTLED]:
         return count, 1
-    count, promised, all_fit = _freeze(nodes, bounds, counters, entries, replica, only_frozen, t, lines, count)
+    count, promised, all_fit = _freeze(nodes, bounds, counters, entries, replica, rules, standing, t, lines, count)
     if not all_fit or count == lines.shape[1]:
         return count, 0
     counters[SETTLED] = t
@@ -362,8 +272,98 @@ def _promise(
     return count, 1
 
 
+# ---- taking elements -----------------------------------------------------------------------------------------------
+
+
+@kernel(f"boolean({_TWO}, int64, {_TWO}, {_TWO}, int64, int64, int64)")
+def _take_in(
+    nodes: Column, node: int, entries: Column, standing: Column, replica: int, prior_end: int, end: int
+) -> bool:
+    """Count an event of a replica, in the place of the one with the prior end if there is one; False if it has none."""
+    start, ins = nodes[node, START], ENDS + replica
+    if prior_end != NO_END:
+        if not count_down(nodes, node, ins, entries, prior_end):
+            return False
+        standing[replica, TELLS] -= 1
+    if end > start:
+        count_up(nodes, node, ins, entries, end)
+        standing[replica, TELLS] += 1
+    standing[replica, NEWEST] = max(standing[replica, NEWEST], start)
+    return True
+
+
+@kernel(f"boolean({_TWO}, int64, int64, {_TWO}, int64)")
+def _is_lacking(nodes: Column, node: int, ins: int, entries: Column, end: int) -> bool:
+    """Whether a replica has an end more often than the output."""
+    return count_of(nodes, node, ins, entries, end) > count_of(nodes, node, OUT_END, entries, end)
+
+
+@kernel(f"boolean({_TWO}, int64, {_TWO}, {_RANKED}, int64, int64)")
+def _is_one_more(
+    nodes: Column,
+    node: int,
+    entries: Column,
+    replica: int,
+    rules: Column,
+    standing: Column,
+    prior_end: int,
+    end: int,
+) -> bool:
+    """Whether a replica has more of an event than the output, and the rule for the first time lets one more go out."""
+    if prior_end != NO_END and not _is_lacking(nodes, node, ENDS + replica, entries, end):
+        return False
+    told = total(nodes, node, OUT_END, entries)
+    if total(nodes, node, ENDS + replica, entries) <= told:
+        return False
+    if rules[FIRST_RULE] != WHEN_TOLD_BY_QUORUM:
+        return is_believed(rules, standing, replica)
+    if rules[QUORUM] == 1:
+        return True
+    agreeing = 1
+    for other in range(len(standing)):
+        agreeing += other != replica and total(nodes, node, ENDS + other, entries) > told
+    return agreeing >= rules[QUORUM]
+
+
+@kernel(f"int64({_TWO}, {_TWO}, int64, {_TWO}, int64[::1], int64, int64, int64, {_TWO}, int64)")
+def _revise(
+    nodes: Column,
+    bounds: Column,
+    node: int,
+    entries: Column,
+    counters: Column,
+    replica: int,
+    prior_end: int,
+    end: int,
+    lines: Column,
+    count: int,
+) -> int:
+    """Give the output what a replica has now in the place of something it has not, if there is such a thing.
+
+    That is the prior end, if the output has it. Otherwise it is the latest such end, unless it may be one that the
+    replica has yet to tell.
+    """
+    start, ins = nodes[node, START], ENDS + replica
+    more = total(nodes, node, OUT_END, entries) - total(nodes, node, ins, entries)
+    wanted = more > 0 if end == start else _is_lacking(nodes, node, ins, entries, end)
+    old = prior_end
+    if count_of(nodes, node, OUT_END, entries, old) <= count_of(nodes, node, ins, entries, old):
+        wanted = wanted and (end == start or more <= 0)
+        old = surplus_end(nodes, node, OUT_END, ins, entries, True)
+    if not wanted:
+        return count
+    if old == NO_END or min(old, end) < counters[COMPLETE]:
+        return count
+    count_down(nodes, node, OUT_END, entries, old)
+    if end > start:
+        count_up(nodes, node, OUT_END, entries, end)
+    tell(lines, count, ADJUST, start, old, end, HELD, nodes[node, AT], nodes[node, LENGTH])
+    _lower_bounds(nodes, bounds, node, entries, counters[SETTLED])
+    return count + 1
+
+
 @kernel(
-    f"UniTuple(int64, 2)({_STATE}, int64, int64, Array(int8, 1, 'C', readonly=True), "
+    f"UniTuple(int64, 2)({_STATE}, {_RANKED}, Array(int8, 1, 'C', readonly=True), "
     f"{', '.join([_READ] * 5)}, int64, int64, {_TWO})"
 )
 def merge_elements(
@@ -374,7 +374,8 @@ def merge_elements(
     counters: Column,
     entries: Column,
     replica: int,
-    only_frozen: int,
+    rules: Column,
+    standing: Column,
     kinds: NDArray[np.int8],
     starts: Column,
     prior_ends: Column,
@@ -390,13 +391,17 @@ def merge_elements(
     `row` is the row of the first of them. It stops early when the lines are full. There is room for as many nodes,
     words and entries as the batch may bring.
     """
-    count, ins, row = 0, ENDS + replica, row - 1
+    count, row = 0, row - 1
+    # Before an event is frozen or half frozen, these two have nothing to say.
+    tells_at_once = rules[FIRST_RULE] != WHEN_FROZEN and rules[FIRST_RULE] != WHEN_HALF_FROZEN
+    only_frozen = rules[FIRST_RULE] == WHEN_FROZEN
+    revises = rules[REVISION_RULE] != REVISE_WHEN_FROZEN and not only_frozen
     for i in range(first, len(kinds)):
         if count == lines.shape[1]:
             return i, count
-        start = starts[i]
+        start, end = starts[i], ends[i]
         if kinds[i] == PUNCTUATE:
-            count, all_fit = _promise(nodes, bounds, counters, entries, replica, only_frozen, start, lines, count)
+            count, all_fit = _promise(nodes, bounds, counters, entries, replica, rules, standing, start, lines, count)
             if not all_fit:
                 return i, count
             continue
@@ -409,36 +414,18 @@ def merge_elements(
                 counters[IGNORED] += 1
                 continue
             node = add_node(nodes, bounds, table, held, counters, -1 - node, hashed, start, words, begin, length)
-        if kinds[i] == ADJUST:
-            _revise(nodes, node, ins, entries, counters, start, prior_ends[i], ends[i])
-        elif only_frozen:
-            _count_up(nodes, node, ins, entries, counters, ends[i])
-        elif _is_one_more(nodes, node, ins, entries, counters, start, ends[i]):
-            tell(lines, count, INSERT, start, ends[i], ends[i], row, nodes[node, AT], length)
+        prior_end = prior_ends[i] if kinds[i] == ADJUST else NO_END
+        if not _take_in(nodes, node, entries, standing, replica, prior_end, end):
+            counters[IGNORED] += 1
+            continue
+        tells = tells_at_once and start >= counters[SETTLED]
+        if tells and _is_one_more(nodes, node, entries, replica, rules, standing, prior_end, end):
+            count_up(nodes, node, OUT_END, entries, end)
+            tell(lines, count, INSERT, start, end, end, row, nodes[node, AT], length)
             count += 1
+        elif revises and may_revise(rules, standing, replica):
+            count = _revise(nodes, bounds, node, entries, counters, replica, prior_end, end, lines, count)
         block = node // BLOCK
         due = _due(nodes, node, replica, entries, _NOWHERE if only_frozen else counters[SETTLED])
         bounds[block, replica] = min(bounds[block, replica], due)
     return len(kinds), count
-
-
-@kernel(f"void({_TWO}, int64[::1], {_TWO}, {_TWO})")
-def move_entries(nodes: Column, counters: Column, entries: Column, new_entries: Column) -> None:
-    """Move the lists of all nodes into new memory; those that are done with have none."""
-    used = 0
-    for node in range(counters[NODES]):
-        for which in range(OUT_END, nodes.shape[1]):
-            if which != OUT_END and which < ENDS:
-                continue
-            at, before = nodes[node, which], _NONE
-            while at >= 0:
-                new_entries[used, END], new_entries[used, COUNT] = entries[at, END], entries[at, COUNT]
-                new_entries[used, NEXT] = _NONE
-                if before == _NONE:
-                    nodes[node, which] = used
-                else:
-                    new_entries[before, NEXT] = used
-                before = used
-                used += 1
-                at = entries[at, NEXT]
-    counters[ENTRIES], counters[UNUSED] = used, _NONE

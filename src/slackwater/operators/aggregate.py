@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import EventBatch
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.partials import PartialState
     from slackwater.policies.aggregates import Aggregate
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
@@ -53,7 +54,7 @@ class AggregateState:
     """What an aggregation remembers: its input's progress, the open groups, and how far its output is complete."""
 
     progress: StreamProgress
-    partials: tuple[Partial, ...]
+    partials: tuple[PartialState, ...]
     said: Instant
 
 
@@ -78,7 +79,7 @@ class AggregateOperator(InterestedOperator[AggregateState]):
         self._ordered = ordered
         self._where = f"step {step!r}"
         self._progress = resume.progress if resume else StreamProgress()
-        self._open = OpenGroups(resume.partials if resume else ())
+        self._open = OpenGroups(Partial.restored(one, self._grouping) for one in (resume.partials if resume else ()))
         self._said = resume.said if resume else BEGINNING
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
@@ -128,7 +129,8 @@ class AggregateOperator(InterestedOperator[AggregateState]):
 
     def snapshot(self) -> AggregateState:
         """Return the open groups. Cost: O(log n); no row is copied."""
-        return AggregateState(self._progress, self._open.snapshot(), self._said)
+        partials = tuple(partial.snapshot() for partial in self._open.snapshot())
+        return AggregateState(self._progress, partials, self._said)
 
     def check(self) -> None:
         """Assert the invariants."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.partials import PartialState
     from slackwater.policies.aggregates import Aggregate
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
@@ -66,7 +67,7 @@ class BandState:
     """What is remembered of one band: how far its input is, its open groups, how far its output is complete."""
 
     progress: StreamProgress
-    partials: tuple[Partial, ...]
+    partials: tuple[PartialState, ...]
     said: Instant
 
 
@@ -75,13 +76,13 @@ class _Band:
 
     __slots__ = ("groups", "progress", "said")
 
-    def __init__(self, state: BandState) -> None:
+    def __init__(self, state: BandState, grouping: Grouping) -> None:
         self.progress = state.progress
-        self.groups = OpenGroups(state.partials)
+        self.groups = OpenGroups(Partial.restored(one, grouping) for one in state.partials)
         self.said = state.said
 
     def snapshot(self) -> BandState:
-        return BandState(self.progress, self.groups.snapshot(), self.said)
+        return BandState(self.progress, tuple(partial.snapshot() for partial in self.groups.snapshot()), self.said)
 
 
 class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
@@ -103,7 +104,7 @@ class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
         self._no_rows = banded_schema(schema, keys, aggregates, step).no_rows
         self._where = f"step {step!r}"
         fresh = BandState(StreamProgress(), (), BEGINNING)
-        self._bands = [_Band(state) for state in (resume or (fresh,) * bands)]
+        self._bands = [_Band(state, self._grouping) for state in (resume or (fresh,) * bands)]
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Fold the rows into their band's groups, and send what is complete now, in this band and those after it."""

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.schema import EventSchema
     from slackwater.operators.current_groups import Update
+    from slackwater.operators.partials import PartialState
     from slackwater.policies.aggregates import Aggregate
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
@@ -64,7 +65,7 @@ class EarlyAggregateState:
     """What is remembered: the input's progress, the open groups, and how far the output is complete."""
 
     progress: StreamProgress
-    partials: tuple[Partial, ...]
+    partials: tuple[PartialState, ...]
     said: Instant
 
 
@@ -89,7 +90,8 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
         self._ordered = ordered
         self._where = f"step {step!r}"
         self._progress = resume.progress if resume else StreamProgress()
-        self._groups = CurrentGroups(identity_codec(self._grouping, step), resume.partials if resume else ())
+        partials = [Partial.restored(one, self._grouping) for one in (resume.partials if resume else ())]
+        self._groups = CurrentGroups(identity_codec(self._grouping, step), partials)
         self._said = resume.said if resume else BEGINNING
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
@@ -158,7 +160,8 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
 
     def snapshot(self) -> EarlyAggregateState:
         """Return the open groups. Cost: O(log n); no row is copied."""
-        return EarlyAggregateState(self._progress, self._groups.snapshot(), self._said)
+        partials = tuple(partial.snapshot() for partial in self._groups.snapshot())
+        return EarlyAggregateState(self._progress, partials, self._said)
 
     def check(self) -> None:
         """Assert the invariants."""

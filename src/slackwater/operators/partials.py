@@ -40,6 +40,18 @@ _FIRST_LOOK: Final = 64
 
 
 @dataclass(frozen=True)
+class PartialState:
+    """What is remembered of a partial: its groups and their members. What is computed of them, a plan says."""
+
+    starts: Times
+    ends: Times
+    keys: tuple[pa.Array, ...]
+    states: tuple[pa.Array, ...]
+    members: tuple[pa.Table, ...]
+    origin: int
+
+
+@dataclass(frozen=True)
 class Partial:
     """Groups (interval, keys, states), and the members of the groups.
 
@@ -97,6 +109,15 @@ class Partial:
             ),
         )
         return laid_out._folded()
+
+    @classmethod
+    def restored(cls, state: PartialState, grouping: Grouping) -> Partial:
+        """Make a partial of its state again. Copies nothing."""
+        return cls(grouping, state.starts, state.ends, state.keys, state.states, state.members, state.origin)
+
+    def snapshot(self) -> PartialState:
+        """Return what is to be remembered. Copies nothing."""
+        return PartialState(self.starts, self.ends, self.keys, self.states, self.members, self.origin)
 
     def __len__(self) -> int:
         return len(self.starts)

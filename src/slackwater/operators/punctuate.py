@@ -123,6 +123,22 @@ class PunctuateOperator(Operator[PunctuateState]):
         numbers = [rows_of(band, bands) for band in range(len(self._patiences))]
         return _emission([_band(rows, of_band, stretches, band) for band, of_band in enumerate(numbers)], side)
 
+    def reach(self, high_water: Instant) -> Emission:
+        """Make this an instant, whatever the cadence, and judge by a high water that was seen elsewhere if it is more.
+
+        >>> import slackwater as sw
+        >>> node = sw.stream([{"at": 1}], time="at").sort(patience=3, every=sw.Every.rows(100)).node.input
+        >>> [batch.last_punctuation() for batch in node.build("punctuate#1").reach(10).batches]
+        [7]
+        """
+        before, reached = self._state, max(self._state.high_water, high_water)
+        self._state = replace(before, high_water=reached, judged_by=reached, rows_since=0)
+        said = [
+            (_promised(before, patience), _promised(self._state, patience)) for patience in self._patiences.tolist()
+        ]
+        none = EventBatch.inserts(self._schema.no_rows, _NO_ROWS)
+        return _emission([none.punctuation(now) if now > then else none for then, now in said])
+
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Release nothing: nothing was held."""
         return NOTHING
@@ -206,6 +222,11 @@ class PunctuateOperator(Operator[PunctuateState]):
     def _refusal(self, event: EventBatch, bound: Instant) -> LateEvent:
         row, show = self._schema.show(event).to_pylist()[0], self._schema.time.show
         return LateEvent.of(f"step {self._step!r}", row, show(int(event.start[0])), show(bound))
+
+
+def _promised(state: PunctuateState, patience: Duration) -> Instant:
+    """Up to where a band has said that it is complete."""
+    return max(state.complete_before, state.judged_by - patience, BEGINNING)
 
 
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)

@@ -97,10 +97,6 @@ class MergeReplicas(StepNode):
         if len(self.attendance.waiting) == len(self.replicas):
             hint = "let one of them take part from the beginning"
             raise PlanError(message("merge_replicas would wait for all of its replicas", {}, hint))
-        if self.case is Case.R4 and self.agreement not in {Agreement.first(), Agreement.frozen()}:
-            facts = {"agreement": str(self.agreement), "case": self.case.value}
-            hint = "choose Agreement.first() or Agreement.frozen(), or declare that start and payload are a key"
-            raise PlanError(message("merge_replicas cannot count equal events by this agreement", facts, hint))
 
     def _refuse_ties_alike(self) -> None:
         """Refuse to believe in the order of ties where there is none, or nobody could make use of it."""

@@ -105,9 +105,9 @@ class Select(RowStep):
     @property
     def properties(self) -> Properties:
         """A key may lose the column that made it one."""
-        whole = set(self.input.schema.payload.names) <= {
-            what for what in self.outputs.values() if isinstance(what, str)
-        }
+        kept = {what for what in self.outputs.values() if isinstance(what, str)}
+        kept |= {what.name for what in self.outputs.values() if isinstance(what, _WideDictionary)}
+        whole = kept.issuperset(self.input.schema.payload.names)
         return self.input.properties.but(keyed=self.input.properties.keyed and whole)
 
     def _payload_outputs(self) -> Outputs:

@@ -19,7 +19,7 @@ from slackwater.testing.presentations import Presentation, present
 _PAYLOAD = pa.schema({"k": pa.string(), "v": pa.int64()})
 _NO_ROWS = batch_of([], _PAYLOAD).payload
 
-_FOR_KEYED = [
+_AGREEMENTS = [
     agreement.revising(revise).lagging(lag)
     for agreement, revise, lag in (
         (Agreement.first(), Revise.WHEN_FROZEN, 0),
@@ -70,7 +70,7 @@ def _streams(table: TemporalTable, rng: Random) -> list[list[Any]]:
     return [present(table, rng.randint(0, 10**6), options) for _ in range(3)]
 
 
-@pytest.mark.parametrize("agreement", _FOR_KEYED, ids=str)
+@pytest.mark.parametrize("agreement", _AGREEMENTS, ids=str)
 def test_events_with_a_key(agreement: Agreement) -> None:
     """Every agreement, over short and long stretches of time."""
     for seed, latest in enumerate((20, 200, 3_000)):
@@ -80,7 +80,7 @@ def test_events_with_a_key(agreement: Agreement) -> None:
         assert list(_merged(build, _streams(table, rng), rng)) == list(table)
 
 
-@pytest.mark.parametrize("agreement", [Agreement.first(), Agreement.frozen()], ids=str)
+@pytest.mark.parametrize("agreement", _AGREEMENTS, ids=str)
 def test_events_without_a_key(agreement: Agreement) -> None:
     """Equal ones, and such that differ in their ends alone."""
     for seed, latest in enumerate((20, 200, 3_000)):

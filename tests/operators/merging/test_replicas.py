@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -136,24 +136,27 @@ _AGREEMENTS = [
 ]
 
 
+@pytest.mark.parametrize("case", ["R3", "R4"])
 @given(
-    table=keyed_tables(),
+    data=st.data(),
     seed=st.integers(0, 10**6),
     replicas=st.integers(1, 4),
     agreement=st.sampled_from(_AGREEMENTS),
     restore=st.booleans(),
 )
 def test_every_agreement_follows_every_replica_at_every_prefix(
-    table: TemporalTable, seed: int, replicas: int, agreement: Agreement, restore: bool
+    case: str, data: st.DataObject, seed: int, replicas: int, agreement: Agreement, restore: bool
 ) -> None:
     """C1 to C3 after every batch, and in the end the table; what is told when it is frozen is never revised."""
-    streams = CASES["R3"].streams(table, seed, replicas)
-    merge = MergeRevisedWithKey(replicas, NO_ROWS, agreement=agreement)
+    operator, table = CASES[case].operator, data.draw(CASES[case].tables)
+    streams = CASES[case].streams(table, seed, replicas)
+    merge = operator(replicas, NO_ROWS, agreement=agreement)
+    compatible = check_compatible if case == "R3" else check_compatible_multiset
     inputs, output = [TableBuilder() for _ in streams], TableBuilder()
     went: Counter[type] = Counter()
     for port, elements in _interleaved(streams, Random(seed)):
         if restore:
-            merge = MergeRevisedWithKey(replicas, NO_ROWS, "merge", merge.snapshot(), agreement)
+            merge = operator(replicas, NO_ROWS, "merge", merge.snapshot(), agreement)
         for element in elements:
             inputs[port].add(element)
         for batch in merge.on_batch(port, batch_of(elements, PAYLOAD)).batches:
@@ -161,31 +164,131 @@ def test_every_agreement_follows_every_replica_at_every_prefix(
                 output.add(element)
                 went[type(element)] += 1
         merge.check()
-        check_compatible(output.table(), [one.table() for one in inputs])
+        compatible(output.table(), [one.table() for one in inputs])
     assert list(output.table()) == list(table)
     assert agreement.tell is not Tell.FROZEN or went[Adjust] == 0
 
 
-@given(table=tables_with_duplicates(), seed=st.integers(0, 10**6), replicas=st.integers(1, 4), restore=st.booleans())
-def test_equal_events_that_are_told_when_frozen_are_told_once_each(
-    table: TemporalTable, seed: int, replicas: int, restore: bool
+@given(
+    table=keyed_tables(),
+    seed=st.integers(0, 10**6),
+    replicas=st.integers(1, 4),
+    agreement=st.sampled_from(_AGREEMENTS),
+)
+def test_where_there_is_a_key_counting_equal_events_makes_no_difference(
+    table: TemporalTable, seed: int, replicas: int, agreement: Agreement
 ) -> None:
-    """As many as the table has, never revised, and never against a promise."""
-    agreement = Agreement.frozen()
-    merge = MergeRevised(replicas, NO_ROWS, agreement=agreement)
-    inputs, output = [TableBuilder() for _ in range(replicas)], TableBuilder()
-    for port, elements in _interleaved(CASES["R4"].streams(table, seed, replicas), Random(seed)):
-        if restore:
-            merge = MergeRevised(replicas, NO_ROWS, "merge", merge.snapshot(), agreement)
+    """Under every agreement both merges tell the same elements, in any order between two punctuations."""
+    with_key = MergeRevisedWithKey(replicas, NO_ROWS, agreement=agreement)
+    counting = MergeRevised(replicas, NO_ROWS, agreement=agreement)
+    for port, elements in _interleaved(CASES["R3"].streams(table, seed, replicas), Random(seed)):
         for element in elements:
-            inputs[port].add(element)
-        for batch in merge.on_batch(port, batch_of(elements, PAYLOAD)).batches:
-            for element in elements_of(batch):
-                assert not isinstance(element, Adjust)
-                output.add(element)
+            one, other = (_told(merge, port, element) for merge in (with_key, counting))
+            assert sorted(map(str, one)) == sorted(map(str, other))
+
+
+def _told(merge: ReplicaMerge[Any], port: int, *elements: Element) -> list[Element]:
+    emission = merge.on_batch(port, batch_of(elements, PAYLOAD))
+    return [element for batch in emission.batches for element in elements_of(batch)]
+
+
+@pytest.mark.parametrize("agreement", [Agreement.quorum_of(1), Agreement.quorum_of(0.5)], ids=str)
+def test_of_equal_events_as_many_are_told_as_a_quorum_has(agreement: Agreement) -> None:
+    """Half of three replicas are two of them."""
+    merge, event = MergeRevised(3, NO_ROWS, agreement=agreement), Insert(("a", 1), 2, 9)
+    assert _told(merge, 0, event, event, event) == []
+    second = [event] * 2 if agreement.quorum < 1 else []
+    assert _told(merge, 1, event, event) == second
+    assert _told(merge, 2, event) == ([] if agreement.quorum < 1 else [event])
+
+
+def test_of_equal_events_the_one_is_revised_that_was() -> None:
+    """The second replica lacks one of three, and gives another one a new end; the one it lacks may still come."""
+    merge = MergeRevised(2, NO_ROWS, agreement=Agreement.first().revising(Revise.ALWAYS))
+    event = ("a", 1)
+    _told(merge, 0, *(Insert(event, 0, end) for end in (9, 12, 15)))
+    assert _told(merge, 1, Insert(event, 0, 9), Insert(event, 0, 11)) == []
+    assert _told(merge, 1, Adjust(event, 0, 9, 7)) == [Adjust(event, 0, 9, 7)]
+    assert _told(merge, 1, Insert(event, 0, 16)) == [Adjust(event, 0, 15, 16)]
+    assert _told(merge, 1, Adjust(event, 0, 11, 0)) == [Adjust(event, 0, 12, 0)]
+
+
+# ---- replicas that come and go -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES)
+@given(
+    data=st.data(),
+    seed=st.integers(0, 10**6),
+    froms=st.lists(st.integers(0, 25), min_size=1, max_size=3),
+    restore=st.booleans(),
+)
+def test_one_replica_after_another_tells_the_table(
+    case: str, data: st.DataObject, seed: int, froms: list[int], restore: bool
+) -> None:
+    """Each tells what lasts until its own time or longer, joins while the one before is there, and takes over."""
+    chosen, rng = CASES[case], Random(seed)
+    table = data.draw(chosen.tables)
+    merge, output = chosen.build(1), TableBuilder()
+
+    def tell_some(port: int) -> None:
+        nonlocal merge
+        if restore:
+            merge = chosen.build(port + 1, merge.snapshot())
+        size = rng.randint(1, 4)
+        some, left[port] = left[port][:size], left[port][size:]
+        for element in _told(merge, port, *some):
+            output.add(element)
         merge.check()
-        check_compatible_multiset(output.table(), [one.table() for one in inputs])
+
+    left = [present(table, seed, chosen.presentation)]
+    for new, since in enumerate(froms, start=1):
+        for _ in range(rng.randint(0, 4)):
+            tell_some(new - 1)
+        merge.attach(new, since)
+        left.append(present(table, seed + (0 if chosen.alike else new), replace(chosen.presentation, late_start=since)))
+        while new in merge.waits_to_join():
+            tell_some(rng.choice([new - 1, new] if left[new] else [new - 1]))
+        merge.detach(new - 1)
+    while left[-1]:
+        tell_some(len(froms))
     assert list(output.table()) == list(table)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_replica_that_comes_later_keeps_nobody_from_telling_what_lies_before(case: str) -> None:
+    """It is ahead when it comes; what it told counts when it has joined, also of others that wait."""
+    merge = CASES[case].build(1)
+    rows = [Insert(("a", time), time, time + 1) for time in (50, 60, 90, 100, 110)]
+    told = _told(merge, 0, rows[0])
+    merge.attach(1, tells_from=100)
+    merge.attach(2, tells_from=105)
+    told += [*_told(merge, 2, rows[4], Punctuate(111)), *_told(merge, 1, rows[3], rows[4], Punctuate(106))]
+    told += [*_told(merge, 0, rows[1]), *_told(merge, 0, rows[2], Punctuate(100))]
+    assert sorted((one for one in told if isinstance(one, Insert)), key=lambda one: one.start) == rows
+    assert merge.waits_to_join() == []
+    assert merge.complete_before in {110, 111}
+
+
+@pytest.mark.parametrize("agreement", [Agreement.first(), Agreement.frozen(), Agreement.first().lagging(20)], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_a_gap_that_nobody_can_tell_stays_a_gap(case: str, agreement: Agreement) -> None:
+    """The first ends at 50 and the second tells from 100 on: in the end what both have told is there."""
+    chosen = CASES[case]
+    merge = chosen.operator(1, NO_ROWS, agreement=agreement) if case in {"R3", "R4"} else chosen.build(1)
+    before, after = Insert(("a", 1), 50, 51), Insert(("b", 1), 100, 101)
+    told = [*_told(merge, 0, before, Punctuate(51))]
+    merge.attach(1, tells_from=100)
+    told += _told(merge, 1, after, Punctuate(101))
+    assert merge.waits_to_join() == [1]
+    for port in (0, 1):
+        told += [element for batch in merge.on_end(port).batches for element in elements_of(batch)]
+    assert list(temporal_table_of([batch_of(told, PAYLOAD)])) == [
+        TemporalEvent(event.payload, event.start, event.end) for event in (before, after)
+    ]
+
+
+# ---- against the papers' algorithms --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", CASES)

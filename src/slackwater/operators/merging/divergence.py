@@ -36,7 +36,7 @@ from slackwater.errors import PlanError, SchemaMismatch, UnknownEvent, message
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.gather import no_rows
 from slackwater.kernels import compared_events as kernel
-from slackwater.kernels import event_index
+from slackwater.kernels import counted_ends, event_index
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.merging.event_index import EventIndex, EventIndexState
 from slackwater.operators.merging.kept_word import element_at, said_after
@@ -147,10 +147,8 @@ class CompareReplicasOperator(Operator[CompareState]):
         """Hold the events of a state, or none."""
         columns = event_index.FIELDS + kernel.OF_REPLICA * len(self._replicas)
         self._events = EventIndex(columns, kernel.ALL_COUNTERS, state.events if state else None)
-        self._entries = state.entries.copy() if state else np.empty((0, kernel.ENTRY), dtype=np.int64)
+        self._entries = state.entries.copy() if state else counted_ends.empty_entries()
         self._bounds = state.bounds.copy() if state else _bounds(0)
-        if state is None:
-            self._events.counters[kernel.UNUSED] = kernel.NOBODY
 
     def counts(self) -> tuple[int, ...]:
         """How many rows each replica has got so far."""
@@ -191,7 +189,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         if port == len(self._replicas):
             self._tally = np.append(self._tally, 0)
             nodes = self._events.nodes
-            self._events.nodes = np.hstack([nodes, np.tile([kernel.NOBODY, 0], (len(nodes), 1))])
+            self._events.nodes = np.hstack([nodes, np.tile([counted_ends.NO_ENTRY, 0], (len(nodes), 1))])
         self._replicas[port : port + 1] = [Replica(max(tells_from, self._compared))]
 
     def detach(self, port: Port) -> None:
@@ -263,11 +261,12 @@ class CompareReplicasOperator(Operator[CompareState]):
             moved_to = self._events.make_room(rows, words)
             before, self._bounds = self._bounds, _bounds(len(self._events.nodes))
             kernel.move_bounds(before, self._bounds, moved_to)
-        used = int(self._events.counters[kernel.ENTRIES])
+        used = counted_ends.used_lines(self._entries)
         if used + rows > len(self._entries) or used > 2 * self.buffered() + _LEAST_ENTRIES:
-            entries = np.empty((2 * (self.buffered() + rows), kernel.ENTRY), dtype=np.int64)
-            kernel.move_entries(self._events.nodes, self._events.counters, self._entries, entries)
-            self._entries = entries
+            before, self._entries = self._entries, counted_ends.empty_entries(2 * (self.buffered() + rows))
+            used_nodes = int(self._events.counters[event_index.NODES])
+            lists = np.arange(kernel.FIRST, self._events.nodes.shape[1], kernel.OF_REPLICA)
+            counted_ends.move_lists(self._events.nodes, used_nodes, lists, before, self._entries)
 
     def idle_waiting_on(self) -> Port | None:
         """The replica that has come least far, while events wait."""
@@ -282,7 +281,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         """Return what waits. Cost: a copy of it."""
         events = self._events.snapshot()
         blocks = -(-len(events.nodes) // kernel.BLOCK)
-        entries = self._entries[: int(events.counters[kernel.ENTRIES])].copy()
+        entries = self._entries[: counted_ends.used_lines(self._entries)].copy()
         return CompareState(
             tuple(self._replicas), events, entries, self._bounds[:blocks].copy(), self._compared, self._complete,
             self.counts(),
@@ -297,10 +296,9 @@ class CompareReplicasOperator(Operator[CompareState]):
             least_end, least_start = self._bounds[node // kernel.BLOCK].tolist()
             assert least_start <= start, (node, start)
             for port in range(len(self._replicas)):
-                at, total = self._events.nodes[node][kernel.FIRST + kernel.OF_REPLICA * port :][:2].tolist()
+                first, total = self._events.nodes[node][kernel.FIRST + kernel.OF_REPLICA * port :][:2].tolist()
                 held, before = 0, max(self._compared, least_end) - 1
-                while at != kernel.NOBODY:
-                    end, count, at = self._entries[at].tolist()
+                for end, count in counted_ends.spelled_out(self._entries, first):
                     assert end > before, (node, port, end, before)
                     assert count > 0, (node, port, end)
                     held, before = held + count, end

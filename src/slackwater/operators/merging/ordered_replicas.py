@@ -2,6 +2,9 @@
 
 Rows that a replica tells of times beyond all that was told go out; of earlier times nothing does. What is done with
 rows at the greatest time told is what the cases differ in.
+
+What a replica tells before it has joined is kept until it has: told at once, it would keep the others from telling what
+lies before.
 """
 
 from __future__ import annotations
@@ -34,19 +37,23 @@ _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class OrderedState:
-    """What is remembered: the replicas, how far each has come, the greatest time told, the last punctuation, ties."""
+    """What is remembered: the replicas, how far each has come, the greatest time told, the last punctuation, ties.
+
+    And what replicas have told that have not joined.
+    """
 
     replicas: tuple[Replica, ...]
     reached: tuple[Instant, ...]
     newest: Instant = BEGINNING
     complete_before: Instant = BEGINNING
     ties: object = field(default=None)
+    early: tuple[tuple[EventBatch, ...], ...] = ()
 
 
 class OrderedReplicas(ReplicaMerge[OrderedState]):
     """Merges replicas that come in order. Cost: O(log rows) and one copy of what goes out."""
 
-    __slots__ = ("_complete", "_newest", "_reached")
+    __slots__ = ("_complete", "_early", "_newest", "_reached")
 
     strictly: ClassVar[bool] = False
     """Whether a replica may not tell two rows of one time."""
@@ -54,9 +61,10 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
     def __init__(
         self, replicas: int, no_rows: pa.RecordBatch, where: str = "merge_replicas", resume: OrderedState | None = None
     ) -> None:
-        state = resume or OrderedState((Replica(),) * replicas, (BEGINNING,) * replicas)
+        state = resume or OrderedState((Replica(),) * replicas, (BEGINNING,) * replicas, early=((),) * replicas)
         super().__init__(state.replicas, no_rows, where)
         self._reached = list(state.reached)
+        self._early = [list(told) for told in state.early]
         self._newest = state.newest
         self._complete = state.complete_before
         self._restore(state.ties)
@@ -79,12 +87,16 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
 
     @property
     def complete_before(self) -> Instant:
-        """The last punctuation of the output."""
-        return self._complete
+        """How far the output is complete: up to its last punctuation, or to the greatest time told."""
+        return max(self._complete, self._newest)
 
-    def of_interest_from(self, port: Port) -> Instant:
-        """Of times before the greatest told nothing goes out, either."""
-        return max(super().of_interest_from(port), self._newest - 1)
+    def _listen(self, port: Port, batch: EventBatch) -> list[EventBatch]:
+        self._early[port].append(batch)
+        return []
+
+    def _catch_up(self, port: Port) -> list[EventBatch]:
+        early, self._early[port] = self._early[port], []
+        return [told for batch in early for told in self._merge(port, batch)]
 
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         if not insert_only(batch):
@@ -133,10 +145,27 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
 
     def _begin_anew(self, port: Port) -> None:
         self._reached[port : port + 1] = [BEGINNING]
+        self._early[port : port + 1] = [[]]
+
+    def detach(self, port: Port) -> None:
+        """Listen to a replica no longer, and forget what waited until it has joined."""
+        super().detach(port)
+        self._early[port] = []
+
+    def buffered(self) -> int:
+        """How many rows wait until their replica has joined."""
+        return sum(batch.rows for told in self._early for batch in told)
 
     def _finish(self) -> None:
         self._restore(None)
 
     def snapshot(self) -> OrderedState:
         """Return all there is to remember."""
-        return OrderedState(tuple(self._replicas), tuple(self._reached), self._newest, self._complete, self._ties())
+        return OrderedState(
+            tuple(self._replicas),
+            tuple(self._reached),
+            self._newest,
+            self._complete,
+            self._ties(),
+            tuple(map(tuple, self._early)),
+        )

@@ -76,7 +76,7 @@ class ReplicaMerge(Operator[StateT]):
         """Take elements of a replica; of punctuations only those that count are among them."""
 
     def _tells(self, port: Port) -> int:  # noqa: ARG002 - where nothing is remembered, nothing depends on it
-        """How many events a replica has told of those that are remembered: of equally far ones, who knows more."""
+        """How many events a replica has told of those that are remembered."""
         return 0
 
     @abstractmethod
@@ -94,7 +94,7 @@ class ReplicaMerge(Operator[StateT]):
             return NOTHING
         waiting = self.waits_to_join()
         said = said_after(batch, replica.said, self._where)
-        told = self._merge(port, batch.data() if port in waiting else batch)
+        told = self._listen(port, batch) if port in waiting else self._merge(port, batch)
         if port in self._ordered and batch.rows:
             # On an ordered stream an event says as much as a punctuation at its own time.
             said = max(said, int(batch.data().start[-1]))
@@ -103,18 +103,48 @@ class ReplicaMerge(Operator[StateT]):
             self._replicas[port] = replace(replica, said=said)
         return Emission.of(*told, *self._joined(waiting))
 
+    def _listen(self, port: Port, batch: EventBatch) -> list[EventBatch]:
+        """Take elements of a replica that has not joined."""
+        return self._merge(port, batch.data())
+
+    def _catch_up(self, port: Port) -> list[EventBatch]:
+        """Let count what a replica said before it joined."""
+        said = self._replicas[port].said
+        return self._merge(port, punctuation_like(self._no_rows, said)) if said > BEGINNING else []
+
     def on_end(self, port: Port) -> Emission:
         """Note that a replica has ended; with the last of them, so does the output."""
         self._replicas[port] = replace(self._replicas[port], ended=True)
         if not all(replica.ended or not replica.attached for replica in self._replicas):
             return NOTHING
-        told = []
-        listened_to = [port for port, replica in enumerate(self._replicas) if replica.attached]
+        told = self._close_gaps()
+        listened_to = self._listened_to()
         if listened_to:
-            furthest = max(listened_to, key=lambda port: (self._replicas[port].said, self._tells(port)))
-            told = self._merge(furthest, punctuation_like(self._no_rows, FOREVER))
+            told += self._merge(self._furthest(listened_to), punctuation_like(self._no_rows, FOREVER))
         self._finish()
         return Emission.of(*told)
+
+    def _close_gaps(self) -> list[EventBatch]:
+        """Let all join that wait to: nobody is left who could tell what lies before the time they tell from."""
+        told: list[EventBatch] = []
+        waiting = sorted(self.waits_to_join(), key=lambda port: self._replicas[port].tells_from)
+        joined = [port for port in self._listened_to() if port not in waiting]
+        for port in waiting:
+            told += self._agree_before(self._furthest(joined or [port]), self._replicas[port].tells_from)
+            told += self._catch_up(port)
+            joined.append(port)
+        return told
+
+    def _listened_to(self) -> list[Port]:
+        return [port for port, replica in enumerate(self._replicas) if replica.attached]
+
+    def _furthest(self, ports: Sequence[Port]) -> Port:
+        """The replica that has promised most; of equally far ones, who knows more."""
+        return max(ports, key=lambda port: (self._replicas[port].said, self._tells(port)))
+
+    def _agree_before(self, port: Port, t: Instant) -> list[EventBatch]:
+        """Let the output be what a replica has told of the time before an instant."""
+        return self._merge(port, punctuation_like(self._no_rows, t))
 
     def attach(self, port: Port, tells_from: Instant) -> None:
         """Listen to a replica, a new one or one that was detached, that tells everything from a time on."""
@@ -141,10 +171,11 @@ class ReplicaMerge(Operator[StateT]):
         return [p for p, replica in enumerate(self._replicas) if replica.attached and not replica.has_joined(complete)]
 
     def _joined(self, waiting: Sequence[Port]) -> list[EventBatch]:
-        """Let the punctuations count of those that waited to join, and have."""
+        """Let count what those said that waited to join, and have: which may let others join."""
         told: list[EventBatch] = []
-        for port in waiting:
-            replica = self._replicas[port]
-            if replica.has_joined(self.complete_before) and replica.said > BEGINNING:
-                told += self._merge(port, punctuation_like(self._no_rows, replica.said))
+        left = list(waiting)
+        while joined := [port for port in left if self._replicas[port].has_joined(self.complete_before)]:
+            for port in joined:
+                told += self._catch_up(port)
+                left.remove(port)
         return told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -11,10 +12,12 @@ import numpy as np
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import gather
 from slackwater.events.kinds import Kind
+from slackwater.kernels import replica_standing as standing
 from slackwater.kernels import replicated_events as kernel
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.operators.row_bytes import WORD, RowBytes, RowCodec
-from slackwater.progress.instants import BEGINNING
+from slackwater.policies.agreement import Agreement, Revise, Tell
+from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,15 +46,49 @@ class RevisedState:
     bounds: NDArray[np.int64]
     held: NDArray[np.int64]
     counters: NDArray[np.int64]
+    standing: NDArray[np.int64]
+    """How each replica stands among the others."""
 
 
 StateT = TypeVar("StateT", bound=RevisedState)
+
+_FIRST = {
+    Tell.BY_QUORUM: standing.WHEN_TOLD_BY_QUORUM,
+    Tell.LEADING: standing.WHEN_LEADING,
+    Tell.NEWEST: standing.WHEN_NEWEST,
+    Tell.FULLEST: standing.WHEN_FULLEST,
+    Tell.HALF_FROZEN: standing.WHEN_HALF_FROZEN,
+    Tell.FROZEN: standing.WHEN_FROZEN,
+}
+_REVISION = {
+    Revise.WHEN_FROZEN: standing.REVISE_WHEN_FROZEN,
+    Revise.ALWAYS: standing.REVISE_ALWAYS,
+    Revise.LEADING: standing.REVISE_WHEN_LEADING,
+}
+
+
+def _fresh(replicas: int) -> _Column:
+    """The standing of replicas that have told nothing."""
+    fresh = np.full((replicas, standing.STANDING), BEGINNING, dtype=np.int64)
+    fresh[:, standing.TELLS] = 0
+    return fresh
 
 
 class RevisedReplicas(ReplicaMerge[StateT]):
     """Holds one node for each start and payload; subclasses say what a replica's elements do to them."""
 
-    __slots__ = ("_bounds", "_codec", "_counters", "_hashes", "_held", "_lines", "_nodes", "_table")
+    __slots__ = (
+        "_agreement",
+        "_bounds",
+        "_codec",
+        "_counters",
+        "_held",
+        "_lines",
+        "_nodes",
+        "_rules",
+        "_standing",
+        "_table",
+    )
 
     def __init__(
         self,
@@ -59,17 +96,19 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         no_rows: pa.RecordBatch,
         where: str = "merge_replicas",
         resume: StateT | None = None,
+        agreement: Agreement | None = None,
         ordered: Sequence[Port] = (),
     ) -> None:
         super().__init__(resume.replicas if resume else (Replica(),) * replicas, no_rows, where, ordered)
         self._codec = RowCodec(no_rows.schema, where)
         # Kept from batch to batch, for memory is dear to get.
         self._lines = np.empty((kernel.LINE, 0), dtype=np.int64)
-        self._hashes = np.zeros(kernel.AHEAD + 1, dtype=np.int64)
         if resume is None:
             self._empty()
         else:
             self._restore(resume)
+        self._agreement = agreement or Agreement.first()
+        self._rules = self._as_rules()
 
     def _empty(self) -> None:
         self._counters = np.zeros(kernel.COUNTERS, dtype=np.int64)
@@ -78,10 +117,11 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         self._bounds = np.empty((0, len(self._replicas)), dtype=np.int64)
         self._table = np.full(2, kernel.FREE, dtype=np.int32)
         self._held = np.empty(0, dtype=np.int64)
+        self._standing = _fresh(len(self._replicas))
 
     def _restore(self, state: StateT) -> None:
         self._nodes, self._bounds, self._held = state.nodes.copy(), state.bounds, state.held
-        self._counters = state.counters.copy()
+        self._counters, self._standing = state.counters.copy(), state.standing.copy()
         self._make_room(0, 0, anew=True)
 
     @abstractmethod
@@ -90,6 +130,19 @@ class RevisedReplicas(ReplicaMerge[StateT]):
 
         Return where it stopped, and how many lines there are.
         """
+
+    def _as_rules(self) -> _Column:
+        """The agreement in numbers; a quorum is one of those replicas that are listened to."""
+        chosen = self._agreement
+        attached = sum(replica.attached for replica in self._replicas)
+        quorum = max(1, math.ceil(chosen.quorum * attached))
+        return np.array([_FIRST[chosen.tell], quorum, _REVISION[chosen.revise], chosen.lag])
+
+    def _tells(self, port: Port) -> int:
+        return int(self._standing[port, standing.TELLS])
+
+    def _agree_before(self, port: Port, t: Instant) -> list[EventBatch]:
+        return super()._agree_before(port, min(t, FOREVER - self._agreement.lag) + self._agreement.lag)
 
     @property
     def complete_before(self) -> Instant:
@@ -169,8 +222,19 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         if port == self._nodes.shape[1] - kernel.ENDS:
             self._nodes = np.hstack([self._nodes, np.empty((len(self._nodes), 1), dtype=np.int64)])
             self._bounds = np.hstack([self._bounds, np.empty((len(self._bounds), 1), dtype=np.int64)])
+            self._standing = np.vstack([self._standing, _fresh(1)])
+        self._forget_told(port)
+
+    def detach(self, port: Port) -> None:
+        """Listen to a replica no longer: it leads nobody, and what it told counts for no quorum."""
+        super().detach(port)
+        self._forget_told(port)
+
+    def _forget_told(self, port: Port) -> None:
         self._nodes[:, kernel.ENDS + port] = kernel.NOWHERE
         self._bounds[:, port] = BEGINNING
+        self._standing[port] = _fresh(1)[0]
+        self._rules = self._as_rules()
 
     def _finish(self) -> None:
         complete, (ignored, contradicted) = self.complete_before, (self.ignored, self.contradicted)
@@ -195,6 +259,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
             self._bounds[:blocks].copy(),
             self._held[: int(self._counters[kernel.WORDS])].copy(),
             self._counters.copy(),
+            self._standing.copy(),
         )
 
     def check(self) -> None:

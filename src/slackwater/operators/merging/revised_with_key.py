@@ -10,79 +10,40 @@ Cost: one hash look-up per element; a punctuation costs what it freezes, and a c
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slackwater.kernels import replicated_events as kernel
 from slackwater.operators.merging.revised_replicas import RevisedReplicas, RevisedState
-from slackwater.policies.agreement import Agreement, Revise, Tell
-from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
-    from numpy.typing import NDArray
 
     from slackwater.events.batch import EventBatch
     from slackwater.operators.row_bytes import RowBytes
+    from slackwater.policies.agreement import Agreement
     from slackwater.progress.frontier import Port
 
 
-@dataclass(frozen=True)
-class RankedState(RevisedState):
-    """What is remembered: the nodes, and how each replica stands among the others."""
-
-    standing: NDArray[np.int64]
-
-
-_FIRST = {
-    Tell.BY_QUORUM: kernel.WHEN_TOLD_BY_QUORUM,
-    Tell.LEADING: kernel.WHEN_LEADING,
-    Tell.NEWEST: kernel.WHEN_NEWEST,
-    Tell.FULLEST: kernel.WHEN_FULLEST,
-    Tell.HALF_FROZEN: kernel.WHEN_HALF_FROZEN,
-    Tell.FROZEN: kernel.WHEN_FROZEN,
-}
-_REVISION = {
-    Revise.WHEN_FROZEN: kernel.REVISE_WHEN_FROZEN,
-    Revise.ALWAYS: kernel.REVISE_ALWAYS,
-    Revise.LEADING: kernel.REVISE_WHEN_LEADING,
-}
-
-
-def _fresh(replicas: int) -> NDArray[np.int64]:
-    """The standing of replicas that have told nothing."""
-    standing = np.full((replicas, kernel.STANDING), BEGINNING, dtype=np.int64)
-    standing[:, kernel.TELLS] = 0
-    return standing
-
-
-class MergeRevisedWithKey(RevisedReplicas[RankedState]):
+class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
     """Tells events as the agreement says, and corrects them before they freeze."""
 
-    __slots__ = ("_agreement", "_rules", "_standing")
+    __slots__ = ("_hashes",)
 
     def __init__(
         self,
         replicas: int,
         no_rows: pa.RecordBatch,
         where: str = "merge_replicas",
-        resume: RankedState | None = None,
+        resume: RevisedState | None = None,
         agreement: Agreement | None = None,
         ordered: Sequence[Port] = (),
     ) -> None:
-        self._agreement = agreement or Agreement.first()
-        self._standing = _fresh(replicas)
-        super().__init__(replicas, no_rows, where, resume, ordered)
-        self._rules = self._as_rules()
-
-    def _restore(self, state: RankedState) -> None:
-        self._standing = state.standing.copy()
-        super()._restore(state)
+        self._hashes = np.zeros(kernel.AHEAD + 1, dtype=np.int64)
+        super().__init__(replicas, no_rows, where, resume, agreement, ordered)
 
     def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
         kinds, ends = batch.kinds(), batch.ends()
@@ -91,33 +52,9 @@ class MergeRevisedWithKey(RevisedReplicas[RankedState]):
             payloads.words, at, row, self._hashes, self._lines,
         )  # fmt: skip
 
-    def _tells(self, port: Port) -> int:
-        return int(self._standing[port, kernel.TELLS])
-
-    def _as_rules(self) -> NDArray[np.int64]:
-        """The agreement in numbers; a quorum is one of those replicas that are listened to."""
-        chosen = self._agreement
-        attached = sum(replica.attached for replica in self._replicas)
-        quorum = max(1, math.ceil(chosen.quorum * attached))
-        return np.array([_FIRST[chosen.tell], quorum, _REVISION[chosen.revise], chosen.lag])
-
-    def _begin_anew(self, port: Port) -> None:
-        super()._begin_anew(port)
-        kept = np.delete(self._standing, [port], axis=0) if port < len(self._standing) else self._standing
-        self._standing = np.insert(kept, port, _fresh(1)[0], axis=0)
-        self._rules = self._as_rules()
-
-    def detach(self, port: Port) -> None:
-        """Listen to a replica no longer: it leads nobody."""
-        super().detach(port)
-        self._standing[port] = _fresh(1)[0]
-        self._rules = self._as_rules()
-
-    def snapshot(self) -> RankedState:
+    def snapshot(self) -> RevisedState:
         """Return the nodes. Cost: a copy of all that lives."""
-        state = self._snapshot()
-        held, counters = state.held, state.counters
-        return RankedState(state.replicas, state.nodes, state.bounds, held, counters, self._standing.copy())
+        return self._snapshot()
 
     def check(self) -> None:
         """Assert that the output can follow, and that no bound hides a node that is due."""
