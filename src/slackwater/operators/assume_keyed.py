@@ -65,7 +65,7 @@ class AssumeKeyedOperator(Operator[KeyedState]):
         self._codec = RowCodec(no_rows.schema, where)
         self._complete = BEGINNING if resume is None else resume.complete_before
         self._bound = BEGINNING
-        self._table = np.empty((0, kernel.FIELDS), dtype=np.int64) if resume is None else resume.known
+        self._table = np.empty((0, kernel.FIELDS), dtype=np.int64) if resume is None else resume.known.copy()
         self._used = np.zeros(1, dtype=np.int64)
         self._make_room(0, anew=True)
 

@@ -105,6 +105,10 @@ class SortOperator(InterestedOperator[SortState]):
         """The input, while rows are held: a promise may release them though no row comes."""
         return 0 if self.buffered() else None
 
+    def runs(self) -> int:
+        """How many ordered stretches the waiting events are in."""
+        return self._sorter.runs
+
     def buffered(self) -> int:
         """How many rows wait."""
         return self._sorter.buffered

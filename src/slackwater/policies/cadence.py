@@ -6,7 +6,7 @@ depend on how the stream was cut into batches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -42,6 +42,8 @@ class Every:
 
     occasion: Occasion
     length: Length = 1
+    by_default: bool = field(default=False, compare=False)
+    """Whether nobody chose it, so that a runner may have a better one."""
 
     @classmethod
     def rows(cls, n: int) -> Every:
@@ -101,4 +103,4 @@ def default_cadence(patience: Duration, *, calendar: bool) -> Every:
     ('every 500ms', 'every 1')
     """
     length = max(1, patience // _INSTANTS_PER_PATIENCE)
-    return Every.time(timedelta(microseconds=length) if calendar else length)
+    return replace(Every.time(timedelta(microseconds=length) if calendar else length), by_default=True)

@@ -38,9 +38,9 @@ def stream(
     """Make a stream of rows that bring their own times, in their order of arrival.
 
     `source` is an Arrow table, record batch or reader, a pandas frame, a path (Parquet, CSV, JSON lines, or a folder
-    of one of these), an iterable of mappings, or a PushSource. `time` names the column of event times; `until` the
-    column of their ends, exclusive, where null means "not known yet". `punctuations` says when a live source may
-    promise that a time is complete.
+    of one of these), an iterable of mappings, a PushSource, or a DataFrame of Spark, streaming or not. `time` names the
+    column of event times; `until` the column of their ends, exclusive, where null means "not known yet".
+    `punctuations` says when a live source may promise that a time is complete.
 
     >>> rows = [{"at": 3, "x": "a"}, {"at": 1, "x": "b"}]
     >>> stream(rows, time="at").run().table.to_pydict()
@@ -105,12 +105,16 @@ def _feed_of(source: Any, name: str | None, schema: pa.Schema | None) -> Feed:
             feed = from_reader(source, name or "reader")
         case _ if type(source).__module__.startswith("pandas.") and hasattr(source, "columns"):
             feed = from_pandas(source, name or "frame")
+        case _ if type(source).__module__.startswith("pyspark."):
+            from slackwater.runners.spark.source import feed_of_frame  # loads Spark, which is there
+
+            feed = feed_of_frame(source, name or "frame")
         case _ if hasattr(source, "__arrow_c_stream__"):
             feed = from_reader(pa.RecordBatchReader.from_stream(source), name or "reader")
         case _ if hasattr(source, "__iter__") and not isinstance(source, bytes | bytearray | Mapping):
             feed = from_rows(source, name or "rows", schema)
         case _:
-            hint = "pass an Arrow table or reader, a pandas frame, a path, an iterable of mappings, or a PushSource"
+            hint = "pass an Arrow table or reader, a pandas or Spark frame, a path, mappings, or a PushSource"
             raise PlanError(message("this is not a source of rows", {"got": type(source).__name__}, hint))
     return feed
 

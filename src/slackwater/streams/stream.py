@@ -13,6 +13,7 @@ from slackwater.disorder.profile import DisorderProfile
 from slackwater.errors import PlanError, message
 from slackwater.plan.explain import explain
 from slackwater.streams.late_rows import only_late_stream, require_late_rows_taken
+from slackwater.streams.on_spark import start_together, to_spark
 from slackwater.streams.query import Query, run_into, run_together, starts_of
 from slackwater.streams.sinks import ParquetSink, TableSink
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from slackwater.plan.properties import Properties
     from slackwater.progress.clock import Clock
     from slackwater.runners.runner import Result
+    from slackwater.runners.spark.query import SparkQuery
+    from slackwater.runners.spark.sinks import AnySink
+    from slackwater.runners.spark.source import Frame
     from slackwater.streams.late_rows import Callback
 
 
@@ -137,3 +141,32 @@ class Stream:
         such rows must have it. `options` are batch_rows and buffer_limit of the runner.
         """
         return Query([(self, on_batch)], clock=clock, resume=resume, on_late=on_late, **options)
+
+    def start(
+        self,
+        *,
+        checkpoint: str,
+        main: AnySink,
+        late: AnySink | Mapping[str, AnySink] | None = None,
+        metrics: AnySink | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        **options: int,
+    ) -> SparkQuery:
+        """Start a query on Spark that runs until it is stopped, and goes on from its checkpoint when started again.
+
+        A sink is the path of a folder for Parquet files, a function of the rows and the number of a micro-batch, or
+        something like FolderSink. `main` takes the rows; `late` those that come too late, where several steps divert
+        such rows one sink for each, by the name of the step; `metrics` a row for each micro-batch and shard. After a
+        crash the last micro-batch is written again, under its number. `trigger` is what Spark's own trigger() takes,
+        such as {"availableNow": True}. `options` are shards and chunk_rows.
+        """
+        return start_together(
+            [(self, main)], checkpoint=checkpoint, late=late, metrics=metrics, trigger=trigger, **options
+        )
+
+    def to_spark(self, **options: int) -> Frame:
+        """Return the rows as a DataFrame of Spark, for a query of your own: streaming, if the sources are.
+
+        `options` are shards and chunk_rows.
+        """
+        return to_spark(self, **options)

@@ -20,15 +20,14 @@ COLUMNS = "at timestamp, n long, word string"
 def run(session: SparkSession, folder: str, patience: str) -> None:
     """Run to the end of what is there."""
     frame = session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(f"{folder}/in")
-    ordered = sw.DisorderedStream(on_spark.source(frame, time="at")).sort(patience=patience, every=sw.Every.batch())
-    query = on_spark.start(
-        ordered,
+    ordered = sw.stream(frame, time="at").sort(patience=patience, every=sw.Every.batch())
+    query = ordered.start(
         checkpoint=f"{folder}/checkpoint",
-        main=on_spark.ParquetSink(f"{folder}/main"),
-        late=on_spark.ParquetSink(f"{folder}/late"),
+        main=on_spark.FolderSink(f"{folder}/main"),
+        late=on_spark.FolderSink(f"{folder}/late"),
         trigger={"availableNow": True},
     )
-    query.awaitTermination()
+    query.wait()
 
 
 def session_of(kind: str) -> SparkSession:

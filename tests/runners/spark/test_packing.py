@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from slackwater.events.batch import EventBatch
 from slackwater.runners.spark.arrow_bytes import to_buffer
-from slackwater.runners.spark.packing import Arrivals, PackedRow, _gathered
+from slackwater.runners.spark.packing import Arrivals, PackedRow, _gathered, as_rows
 
 _ROWS = pa.record_batch({"n": list(range(10))})
 
@@ -24,11 +25,19 @@ def test_batches_are_gathered_and_cut_to_chunks_of_one_size(cuts: list[int]) -> 
     assert [n for chunk in chunks for n in chunk.column("n").to_pylist()] == list(range(first))
 
 
+def _events(n: int) -> EventBatch:
+    return EventBatch.inserts(pa.record_batch({"n": [n]}), start=[n])
+
+
 def test_arrivals_are_in_the_order_of_their_tasks() -> None:
     """A shuffle keeps no order; statistics may come first or last, and from tasks that sent no rows here."""
     arrivals = Arrivals()
     for task, number, high_water in ((1, 0, 7), (0, 1, 5), (2, -1, 90), (0, -1, 5), (0, 0, 4), (1, -1, 7)):
-        body = None if number < 0 else to_buffer(pa.record_batch({"n": [10 * task + number]})).to_pybytes()
-        arrivals.add(PackedRow(0, task, number, 1, high_water, body))
-    assert [chunk.column("n")[0].as_py() for chunk in arrivals.chunks()] == [0, 1, 10]
-    assert arrivals.high_water == 90
+        body = None if number < 0 else to_buffer(as_rows(_events(10 * task + number))).to_pybytes()
+        arrivals.add(PackedRow(0, 0, task, number, 1, high_water, body))
+    arrivals.add(PackedRow(0, 1, 0, 0, 1, 3, to_buffer(as_rows(_events(99))).to_pybytes()))
+    no_rows = _events(0).payload.slice(0, 0)
+    assert [batch.payload["n"][0].as_py() for batch in arrivals.events(0, no_rows)] == [0, 1, 10]
+    assert [batch.start.tolist() for batch in arrivals.events(1, no_rows)] == [[99]]
+    assert arrivals.high_water == {0: 90}
+    assert arrivals.rows == 4

@@ -13,19 +13,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.errors import PlanError
+from slackwater.errors import PlanError, RunError
 from slackwater.runners import spark as on_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import DataFrame
 
@@ -96,20 +96,19 @@ class _Rows:
     late: pa.Table
 
 
-def _sorted(stream: sw.DisorderedStream) -> sw.OrderedStream:
-    return stream.sort(patience=_PATIENCE, every=sw.Every.batch())
+def _sorted(stream: sw.DisorderedStream, **options: Any) -> sw.OrderedStream:
+    return stream.sort(patience=_PATIENCE, every=sw.Every.batch(), **options)
 
 
 def _start(session: SparkSession, folder: Path, stream: sw.OrderedStream | None = None) -> None:
     """Run a query from its checkpoint, if there is one, to the end of the files that are there."""
-    query = on_spark.start(
-        stream or _sorted(_stream(_streaming(session, folder / "in"))),
+    query = (stream or _sorted(_stream(_streaming(session, folder / "in")))).start(
         checkpoint=str(folder / "checkpoint"),
-        main=on_spark.ParquetSink(str(folder / "main")),
-        late=on_spark.ParquetSink(str(folder / "late")),
+        main=on_spark.FolderSink(str(folder / "main")),
+        late=on_spark.FolderSink(str(folder / "late")),
         trigger={"availableNow": True},
     )
-    query.awaitTermination()
+    query.wait()
 
 
 def _streaming(session: SparkSession, folder: Path) -> DataFrame:
@@ -117,7 +116,7 @@ def _streaming(session: SparkSession, folder: Path) -> DataFrame:
 
 
 def _stream(frame: DataFrame) -> sw.DisorderedStream:
-    return sw.DisorderedStream(on_spark.source(frame, time="at"))
+    return sw.stream(frame, time="at")
 
 
 def _assert_written(folder: Path, expected: list[_Rows]) -> None:
@@ -182,22 +181,133 @@ def test_a_frame_that_ends_gives_what_one_batch_gives_in_process(session: SparkS
     """It is one micro-batch, after which everything is flushed: no row is late against another."""
     cuts = _Cuts([pa.concat_tables(_Cuts.seeded(2).tables).combine_chunks()])
     cuts.write(tmp_path / "in")
-    frames = on_spark.to_frames(_sorted(_stream(session.read.schema(_COLUMNS).parquet(str(tmp_path / "in")))))
-    expected = _sorted(sw.stream(cuts.tables[0], time="at")).run()
-    assert frames["main"].toArrow().cast(expected.table.schema).equals(expected.table)
-    assert frames["late"].count() == 0
+    ordered = _sorted(_stream(session.read.schema(_COLUMNS).parquet(str(tmp_path / "in"))), late=sw.Late.drop())
+    expected = _sorted(sw.stream(cuts.tables[0], time="at")).run().table
+    assert ordered.to_spark().toArrow().cast(expected.schema).equals(expected)
+
+
+def _two(cuts: _Cuts) -> list[_Cuts]:
+    """The same rows for two sources, the second of which lags: its first file is empty."""
+    empty = cuts.tables[0].slice(0, 0)
+    return [_Cuts([*cuts.tables, empty]), _Cuts([empty, *cuts.tables])]
+
+
+def test_bands_of_counts_in_several_shards(session: SparkSession, tmp_path: Path) -> None:
+    """One query, three latencies, late rows and metrics; stopped in the middle, and each count is there once."""
+    cuts = _Cuts.seeded(8, cuts=4)
+    metrics: list[tuple[int, Any]] = []
+    for which in (slice(2), slice(2, None)):
+        cuts.write(tmp_path / "in", which)
+        bands = _banded(_stream(_streaming(session, tmp_path / "in")))
+        query = sw.start_together(
+            [(band, str(tmp_path / f"band {number}")) for number, band in enumerate(bands)],
+            checkpoint=str(tmp_path / "checkpoint"),
+            late=str(tmp_path / "late"),
+            metrics=lambda rows, batch_id: metrics.extend((batch_id, row) for row in rows.collect()),
+            trigger={"availableNow": True},
+            shards=3,
+        )
+        query.wait()
+        progress = query.progress()
+    source = sw.PushSource(_SCHEMA)
+    expected: list[list[Any]] = [[] for _ in range(4)]
+    streams = _banded(sw.stream(source, time="at"), every=sw.Every.batch())
+    taken = [(stream, _extend(to)) for stream, to in zip([*streams, streams[0].late], expected, strict=True)]
+    with sw.Query(taken, clock=sw.ManualClock()) as running:
+        for table in cuts.tables:
+            source.push(table.combine_chunks())
+            running.work()
+        wanted = [list(rows) for rows in expected]
+    for folder, rows in zip(("band 0", "band 1", "band 2", "late"), wanted, strict=True):
+        assert rows, "an example without rows shows little"
+        schema = streams[0].late.schema if folder == "late" else streams[0].schema
+        assert _all_in(tmp_path / folder, schema) == sorted(map(str, rows)), folder
+    assert len(metrics) == len(cuts.tables) * 3
+    assert sum(row.rows_in for _, row in metrics) == sum(table.num_rows for table in cuts.tables)
+    assert sum(row.late for batch_id, row in metrics if batch_id == len(cuts.tables) - 1) == len(wanted[3])
+    assert progress["batch_id"] == len(cuts.tables) - 1
+    assert progress["shards"] == 3
+    assert progress["rows_in"] == cuts.tables[-1].num_rows
+    assert progress["late"] == len(wanted[3])
+
+
+def _extend(rows: list[Any]) -> Callable[[pa.RecordBatch], None]:
+    return lambda batch: rows.extend(batch.to_pylist())
+
+
+def _all_in(folder: Path, schema: pa.Schema) -> list[str]:
+    """The rows of all micro-batches, spelled out, in the types given: Parquet has not all of them."""
+    found = pq.read_table(folder).select(schema.names).cast(schema)
+    return sorted(map(str, found.to_pylist()))
+
+
+def _banded(stream: sw.DisorderedStream, **options: Any) -> list[sw.OrderedStream]:
+    return list(stream.tumbling("50us").group_by("word").in_bands("10us", "40us", "90us", n=sw.count(), **options))
+
+
+def test_replicas_of_a_stream_are_told_once(session: SparkSession, tmp_path: Path) -> None:
+    """Two streaming frames with the same rows, one behind the other, spread over shards by whole rows."""
+    cuts = _Cuts.seeded(9, cuts=3, rows=900)
+    for name, one in zip(("blue", "green"), _two(cuts), strict=True):
+        one.write(tmp_path / name)
+    query = _merged(_stream(_streaming(session, tmp_path / name)) for name in ("blue", "green")).start(
+        checkpoint=str(tmp_path / "checkpoint"),
+        main=str(tmp_path / "main"),
+        late={"punctuate#1": str(tmp_path / "late blue"), "punctuate#2": str(tmp_path / "late green")},
+        trigger={"availableNow": True},
+    )
+    query.wait()
+    sources = [sw.PushSource(_SCHEMA, name=name) for name in ("blue", "green")]
+    expected: list[Any] = []
+    merged = _merged(sw.stream(source, time="at") for source in sources)
+    with merged.open(lambda rows: expected.extend(rows.to_pylist()), clock=sw.ManualClock(), on_late=print) as running:
+        for turn in zip(*(one.tables for one in _two(cuts)), strict=True):
+            for source, table in zip(sources, turn, strict=True):
+                source.push(table.combine_chunks())
+            running.work()
+        wanted = list(expected)
+    assert len(wanted) > 100
+    assert _all_in(tmp_path / "main", merged.schema) == sorted(map(str, wanted))
+
+
+def _merged(replicas: Iterable[sw.DisorderedStream]) -> sw.OrderedStream:
+    merged = sw.merge_replicas(*(one.sort("200us", every=sw.Every.batch()) for one in replicas))
+    assert isinstance(merged, sw.OrderedStream)
+    return merged
+
+
+def test_a_join_of_frames_that_end(session: SparkSession) -> None:
+    """Through the same graph, in eight shards; everything comes out, for they end."""
+    tables = [_Cuts.seeded(seed, cuts=1, rows=400).tables[0] for seed in (10, 11)]
+    joined = [
+        _joined(*(sw.stream(one, time="at") for one in sources))
+        for sources in (tables, [session.createDataFrame(table) for table in tables])
+    ]
+    expected = joined[0].run().table
+    found = joined[1].to_spark(shards=8).toArrow().cast(expected.schema)
+    assert expected.num_rows > 100
+    assert sorted(map(str, found.to_pylist())) == sorted(map(str, expected.to_pylist()))
+
+
+def _joined(one: sw.DisorderedStream, other: sw.DisorderedStream) -> sw.OrderedStream:
+    left, right = (
+        stream.where(nw.col("word") != "")
+        .select("word", name="n")
+        .sort("1s", every=sw.Every.batch(), late=sw.Late.drop())
+        for stream in (one, other)
+    )
+    return left.select("word", left="name").join(right.select("word", right="name"), on="word", within="3us")
 
 
 def test_an_event_may_last(session: SparkSession) -> None:
     """The end is another time column; one that is not known yet is null."""
     rows = [(at, None if at % 3 == 0 else at + 2, f"row {at}") for at in (5, 3, 9, 1, 7)]
     frame = session.createDataFrame(rows, "at long, to long, word string").coalesce(1)
-    stream = sw.DisorderedStream(on_spark.source(frame, time="at", until="to"))
-    frames = on_spark.to_frames(stream.sort(patience=1, every=sw.Every.batch(), late=sw.Late.drop()))
-    assert frames["main"].toArrow().to_pylist() == [
+    stream = sw.stream(frame, time="at", until="to")
+    ordered = stream.sort(patience=1, late=sw.Late.drop())
+    assert ordered.to_spark().toArrow().to_pylist() == [
         {"at": at, "to": to, "word": word} for at, to, word in sorted(rows, key=lambda row: row[0])
     ]
-    assert list(frames) == ["main"]
 
 
 def test_spark_connect_gives_the_same(tmp_path: Path) -> None:
@@ -271,7 +381,7 @@ def test_a_checkpoint_of_another_plan_is_refused(session: SparkSession, tmp_path
     _start(session, tmp_path)
     cuts.write(tmp_path / "in", slice(1, 2))
     other = _stream(_streaming(session, tmp_path / "in")).sort(patience="1s", every=sw.Every.batch())
-    with pytest.raises(StreamingQueryException, match=r"(?s)different plan.*patience=40us.*patience=1s"):
+    with pytest.raises(RunError, match=r"(?s)different plan.*patience=40us.*patience=1s"):
         _start(session, tmp_path, other)
 
 
@@ -279,7 +389,7 @@ def test_a_row_without_a_time_stops_the_query_and_is_named(session: SparkSession
     """Nothing of its micro-batch is written."""
     rows = pa.table({"at": [1, None], "n": [0, 1], "word": ["a", "b"]}, schema=_SCHEMA)
     _Cuts([rows]).write(tmp_path / "in")
-    with pytest.raises(StreamingQueryException, match=r"(?s)got a row without a time.*column  at"):
+    with pytest.raises(RunError, match=r"(?s)got a row without a time.*column  at"):
         _start(session, tmp_path)
     assert not list(tmp_path.glob("main/**/*.parquet"))
 
@@ -298,10 +408,10 @@ def test_what_cannot_work_is_refused_before_spark_starts(
     """With the words of the library."""
     (tmp_path / "in").mkdir()
     ordered = _stream(_streaming(session, tmp_path / "in")).sort(patience=_PATIENCE, **options)
-    main = on_spark.ParquetSink(str(tmp_path / "main"))
-    late_sink = None if late is None else on_spark.ParquetSink(str(tmp_path / late))
+    main = on_spark.FolderSink(str(tmp_path / "main"))
+    late_sink = None if late is None else on_spark.FolderSink(str(tmp_path / late))
     with pytest.raises(PlanError, match=said):
-        on_spark.start(ordered, checkpoint=str(tmp_path / "checkpoint"), main=main, late=late_sink)
+        ordered.start(checkpoint=str(tmp_path / "checkpoint"), main=main, late=late_sink)
     assert not (tmp_path / "checkpoint").exists()
 
 
@@ -310,11 +420,13 @@ def test_streams_and_frames_that_end_have_their_own_calls(session: SparkSession,
     (tmp_path / "in").mkdir()
     streaming = _sorted(_stream(_streaming(session, tmp_path / "in")))
     ending = _sorted(_stream(session.read.schema(_COLUMNS).parquet(str(tmp_path / "in"))))
-    sink = on_spark.ParquetSink(str(tmp_path / "out"))
-    with pytest.raises(PlanError, match=r"use to_frames\(\)"):
-        on_spark.start(ending, checkpoint=str(tmp_path / "checkpoint"), main=sink, late=sink)
-    with pytest.raises(PlanError, match=r"use start\(\)"):
-        on_spark.to_frames(streaming)
+    sink = on_spark.FolderSink(str(tmp_path / "out"))
+    with pytest.raises(PlanError, match=r"use to_spark\(\)"):
+        ending.start(checkpoint=str(tmp_path / "checkpoint"), main=sink, late=sink)
+    with pytest.raises(PlanError, match=r"(?s)would be lost.*use start\(late="):
+        streaming.to_spark()
+    with pytest.raises(PlanError, match="keeps its state in RocksDB"):
+        _sorted(_stream(_streaming(session, tmp_path / "in")), late=sw.Late.drop()).to_spark()
     with pytest.raises(PlanError, match="runs on Spark only"):
         ending.run()
 

@@ -11,20 +11,31 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import PlanError, RunError
+from slackwater.events.batch import EventBatch
 from slackwater.events.schema import EventSchema
+from slackwater.operators.aggregate import AggregateOperator
+from slackwater.operators.banded_aggregate import BandedAggregateOperator
+from slackwater.operators.early_aggregate import EarlyAggregateOperator
 from slackwater.operators.emission import LATE
+from slackwater.operators.sort import SortOperator
+from slackwater.operators.union import UnionOperator
 from slackwater.plan.node import SideOutput, SourceNode
 from slackwater.plan.ordering_steps import Punctuate
 from slackwater.plan.properties import Properties
 from slackwater.policies.punctuations import Punctuations
+from slackwater.runners.in_process.state import Snapshot
 from slackwater.runners.spark import resident
+from slackwater.runners.spark.packing import Arrivals, packs_of
 from slackwater.runners.spark.segment_store import Head, SegmentStore
-from slackwater.runners.spark.shard import Shard, ShardPlan
+from slackwater.runners.spark.shard import Shard
+from slackwater.runners.spark.shard_plan import ShardPlan
 from slackwater.runners.spark.source import SparkFeed
-from slackwater.runners.spark.state_codec import form_of, value_of
+from slackwater.testing.cases import AGGREGATES, INTERVALS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    from slackwater.operators.operator import Operator
 
 _SCHEMA = pa.schema({"at": pa.int64(), "word": pa.string()})
 _CHUNK = 40_000
@@ -56,7 +67,7 @@ def _plan(patience: int = 100_000) -> ShardPlan:
     node = SourceNode("frame", feed, EventSchema.of(_SCHEMA, "at"), Properties(), Punctuations.none())
     ordered = sw.DisorderedStream(node).sort(patience=patience, every=sw.Every.batch())
     (punctuate,) = (step for step in ordered.node.inputs if isinstance(step, Punctuate))
-    return ShardPlan({"main": ordered.node, LATE: SideOutput(punctuate, LATE)})
+    return ShardPlan({"main": ordered.node, LATE: SideOutput(punctuate, LATE)}, 1)
 
 
 def _chunks(number: int) -> list[pa.RecordBatch]:
@@ -69,9 +80,15 @@ def _chunks(number: int) -> list[pa.RecordBatch]:
 
 
 def _take(shard: Shard, number: int) -> list[tuple[str, list[Any]]]:
-    chunks = _chunks(number)
-    high_water = max(int(chunk.column("at").to_numpy().max()) for chunk in chunks)
-    return _shown(shard.take(chunks, high_water))
+    return _shown(shard.take(_arrivals(_chunks(number))))
+
+
+def _arrivals(chunks: list[pa.RecordBatch]) -> Arrivals:
+    (pack,) = packs_of(_plan())
+    arrivals = Arrivals()
+    for row in pack.packed(0, chunks):
+        arrivals.add(row)
+    return arrivals
 
 
 def _shown(released: Iterable[tuple[str, pa.RecordBatch]]) -> list[tuple[str, list[Any]]]:
@@ -154,14 +171,51 @@ def test_state_of_another_plan_is_refused() -> None:
         Shard(_plan(patience=6), snapshot)
 
 
-def test_a_state_that_nobody_knows_is_refused() -> None:
-    """When it is to be stored, and when it is read."""
-    with pytest.raises(PlanError, match="cannot store the state"):
-        form_of(frozenset(), number_of=id)
-    with pytest.raises(RunError, match=r"(?s)does not fit.*Unheard.*no such state"):
-        value_of({"class": "Unheard", "fields": {}}, lambda number, read: read(_chunks(number)[0]))
-    with pytest.raises(RunError, match=r"(?s)does not fit.*Piece.*times.*times, rows"):
-        value_of({"class": "Piece", "fields": {"times": 1}}, lambda number, read: read(_chunks(number)[0]))
+def _loaded(segments: _Segments) -> tuple[SegmentStore, Snapshot]:
+    head = Head.read(segments)
+    assert head is not None
+    return SegmentStore.load(segments, head, {})
+
+
+_HOLDERS: dict[str, Callable[[Any], Operator[Any]]] = {
+    "union": lambda state: UnionOperator(2, INTERVALS.no_rows, resume=state),
+    "sort": lambda state: SortOperator(INTERVALS, resume=state),
+    "aggregate": lambda state: AggregateOperator(INTERVALS, ("k",), AGGREGATES, ordered=False, resume=state),
+    "aggregate_early": lambda state: EarlyAggregateOperator(INTERVALS, ("k",), AGGREGATES, resume=state),
+    "in_bands": lambda state: BandedAggregateOperator(INTERVALS, ("k",), AGGREGATES, 2, resume=state),
+}
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["kept in memory", "read each time"])
+@pytest.mark.parametrize("holder", _HOLDERS)
+def test_what_an_operator_holds_is_not_written_again(holder: str, *, resumed: bool) -> None:
+    """A few rows more cost a few bytes more, however many wait."""
+    build, store, segments = _HOLDERS[holder], SegmentStore(), _Segments()
+    operator, first = build(None), 0
+    for rows in (20_000, 100, 100, 100):
+        start = np.arange(first, first + rows)
+        payload = pa.record_batch([pa.array(["a", "b"] * (rows // 2)), pa.array(start)], schema=INTERVALS.payload)
+        operator.on_batch(0, EventBatch.inserts(payload, start, start + 10))
+        first, segments.written = first + rows, 0
+        store.save(segments, Snapshot({"step": operator.snapshot()}, {}))
+        assert rows > 100 or segments.written < sum(map(len, segments.stored.values())) / 10
+        if resumed:
+            store, snapshot = _loaded(segments)
+            operator = build(snapshot["step"])
+
+
+def test_columns_that_several_steps_hold_are_stored_once_and_as_long_as_one_holds_them() -> None:
+    """As when a stream is joined with itself."""
+    column, store, segments = np.arange(1_000), SegmentStore(), _Segments()
+    store.save(segments, Snapshot({"left": (column,), "right": (column,)}, {}))
+    assert len(segments.stored) == 2
+    store, snapshot = _loaded(segments)
+    assert snapshot["left"][0] is snapshot["right"][0]
+    store.save(segments, Snapshot({"left": snapshot["left"], "right": ()}, {}))
+    store, snapshot = _loaded(segments)
+    assert snapshot["left"][0].tolist() == column.tolist()
+    store.save(segments, Snapshot({"left": (), "right": ()}, {}))
+    assert len(segments.stored) == 1
 
 
 def test_columns_in_memory_are_not_read_again() -> None:

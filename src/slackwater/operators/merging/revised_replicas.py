@@ -120,7 +120,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         self._standing = _fresh(len(self._replicas))
 
     def _restore(self, state: StateT) -> None:
-        self._nodes, self._bounds, self._held = state.nodes.copy(), state.bounds, state.held
+        self._nodes, self._bounds, self._held = state.nodes.copy(), state.bounds.copy(), state.held.copy()
         self._counters, self._standing = state.counters.copy(), state.standing.copy()
         self._make_room(0, 0, anew=True)
 

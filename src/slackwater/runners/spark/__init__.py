@@ -6,8 +6,9 @@
 Nothing else imports this package, so that `import slackwater` loads neither PySpark nor Java.
 """
 
-from slackwater.runners.spark.runner import start, to_frames
-from slackwater.runners.spark.sinks import ParquetSink
-from slackwater.runners.spark.source import source
+from slackwater.runners.spark.query import SparkQuery
+from slackwater.runners.spark.runner import start_together, to_frame
+from slackwater.runners.spark.sinks import FolderSink, FunctionSink
+from slackwater.runners.spark.source import feed_of_frame
 
-__all__ = ["ParquetSink", "source", "start", "to_frames"]
+__all__ = ["FolderSink", "FunctionSink", "SparkQuery", "feed_of_frame", "start_together", "to_frame"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
@@ -10,23 +11,29 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from slackwater.runners.spark.arrow_bytes import to_buffer
+from slackwater.runners.spark.metrics import METRICS, METRICS_SPARK, Metrics
 from slackwater.runners.spark.packing import CHUNK_ROWS, Arrivals, PackedRow
 from slackwater.runners.spark.resident import keep_resident, take_resident
 from slackwater.runners.spark.segment_store import Head, SegmentStore
 from slackwater.runners.spark.shard import Shard
+from slackwater.runners.spark.spreading import shard_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle, TimerValues
 
-    from slackwater.runners.spark.shard import ShardPlan
+    from slackwater.runners.spark.shard_plan import ShardPlan
 
-RELEASED: Final = pa.schema({"output": pa.string(), "body": pa.binary()})
-"""What a shard gives out: packed rows, and the output they belong to."""
+RELEASED_SPARK: Final = f"output string, body binary, {METRICS_SPARK}"
+"""What a shard gives out: packed rows, with the output they belong to, and one row of metrics without a body."""
 
-RELEASED_SPARK: Final = "output string, body binary"
-"""The same in Spark's words."""
+_NO_METRICS: Final = Metrics().as_row()
+_RELEASED: Final = pa.schema({
+    "output": pa.string(),
+    "body": pa.binary(),
+    **{name: pa.float64() if isinstance(value, float) else pa.int64() for name, value in _NO_METRICS.items()},
+})  # fmt: skip
 
 
 class ShardHost(StatefulProcessor):
@@ -48,15 +55,22 @@ class ShardHost(StatefulProcessor):
     ) -> Iterator[Any]:
         """Take a micro-batch; yield what it releases, then store what is left."""
         place = (self._query, int(key[0]))
-        store, shard = self._resumed(place)
-        arrivals = Arrivals()
-        for frame in rows:
-            for row in frame.itertuples(index=False):
-                arrivals.add(PackedRow(*row))
-        for output, body in _bodies(shard.take(arrivals.chunks(), arrivals.high_water)):
-            yield pd.DataFrame({"output": [output], "body": [body]})
-        store.save(self._segments, shard.snapshot())
-        keep_resident(place, store.leaves())
+        metrics = Metrics(shard_keys(self._plan.shards).index(place[1]))
+        with metrics.timed("decode"):
+            arrivals = Arrivals()
+            for frame in rows:
+                for row in frame.itertuples(index=False):
+                    arrivals.add(PackedRow(*row))
+        with metrics.timed("state"):
+            store, shard = self._resumed(place)
+        for released in _given_out(shard, arrivals, metrics):
+            yield pd.DataFrame([released])
+        with metrics.timed("state"):
+            self._segments.written_bytes = 0
+            store.save(self._segments, shard.snapshot())
+            keep_resident(place, store.leaves())
+        metrics.state_bytes = self._segments.written_bytes
+        yield pd.DataFrame([{"output": METRICS, "body": None, **metrics.as_row()}])
 
     def close(self) -> None:
         """Nothing is open."""
@@ -83,16 +97,31 @@ class HostAll:
                 row = PackedRow(**packed)
                 arrived.setdefault(row.shard, Arrivals()).add(row)
         for arrivals in arrived.values():
-            shard = Shard(self.plan)
-            yield from map(_released, _bodies(shard.take(arrivals.chunks(), arrivals.high_water)))
-            yield from map(_released, _bodies(shard.end()))
+            for released in _given_out(Shard(self.plan), arrivals, Metrics(), to_the_end=True):
+                yield pa.RecordBatch.from_pylist([released], schema=_RELEASED)
 
 
-@dataclass(frozen=True)
+def _given_out(
+    shard: Shard, arrivals: Arrivals, metrics: Metrics, *, to_the_end: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Let a shard take a micro-batch, and all that is left if it is the last; pack what comes out into chunks."""
+    metrics.rows_in = arrivals.rows
+    for output, rows in metrics.timing("operate", chain(shard.take(arrivals), shard.end() if to_the_end else ())):
+        metrics.rows_out += rows.num_rows
+        for first in range(0, rows.num_rows, CHUNK_ROWS):
+            with metrics.timed("encode"):
+                body = to_buffer(rows.slice(first, CHUNK_ROWS)).to_pybytes()
+            yield {"output": output, "body": body, **_NO_METRICS}
+    metrics.late, metrics.buffered, metrics.runs = shard.late(), shard.buffered(), shard.runs()
+    metrics.complete_before = shard.complete_before
+
+
+@dataclass
 class _StoredSegments:
     """Segments in a map state of Spark."""
 
     state: MapState
+    written_bytes: int = 0
 
     def read(self, number: int) -> bytes | None:
         """Return a segment; None if there is none."""
@@ -102,19 +131,8 @@ class _StoredSegments:
     def write(self, number: int, segment: bytes) -> None:
         """Put a segment in its place."""
         self.state.updateValue((number,), (segment,))
+        self.written_bytes += len(segment)
 
     def remove(self, number: int) -> None:
         """Forget a segment."""
         self.state.removeKey((number,))
-
-
-def _bodies(released: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, bytes]]:
-    """Pack rows into chunks."""
-    for output, rows in released:
-        for first in range(0, rows.num_rows, CHUNK_ROWS):
-            yield output, to_buffer(rows.slice(first, CHUNK_ROWS)).to_pybytes()
-
-
-def _released(row: tuple[str, bytes]) -> pa.RecordBatch:
-    output, body = row
-    return pa.record_batch([[output], [body]], schema=RELEASED)

@@ -1,4 +1,4 @@
-"""Pack: rows become one Spark row per chunk, which Spark moves as it moves a number.
+"""Pack: rows become one Spark row per shard and chunk, which Spark moves as it moves a number.
 
 Every task also says, to every shard, what arrived with it: how many rows, and their greatest time. So all shards know
 the same of a micro-batch, whichever rows they have, and need not ask each other.
@@ -12,41 +12,47 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 from pyspark import TaskContext
 
+from slackwater.events.batch import EventBatch
+from slackwater.events.gather import no_columns
 from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.runners.spark.arrow_bytes import from_buffer, to_buffer
+from slackwater.runners.spark.dealing import Dealer
+from slackwater.runners.spark.spreading import shard_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from slackwater.events.schema import EventSchema
+    from slackwater.plan.node import StepNode
+    from slackwater.runners.spark.shard_plan import ShardPlan
 
 CHUNK_ROWS: Final = 65_536
 """Rows packed together: enough to make Spark's cost for a row small, and a block of the sort."""
 
-SHARD: Final = 0
-"""The one shard there is."""
-
 PACKED: Final = pa.schema({
-    "shard": pa.int64(), "task": pa.int64(), "number": pa.int64(),
+    "shard": pa.int64(), "inlet": pa.int32(), "task": pa.int64(), "number": pa.int64(),
     "rows": pa.int64(), "high_water": pa.int64(), "body": pa.binary(),
 })  # fmt: skip
 """What a packed row is, in Arrow. Spark takes what Python gives without a cast, so that types must be these."""
 
-PACKED_SPARK: Final = "shard long, task long, number long, rows long, high_water long, body binary"
+PACKED_SPARK: Final = "shard long, inlet int, task long, number long, rows long, high_water long, body binary"
 """The same in Spark's words."""
 
 
 class PackedRow(NamedTuple):
-    """A chunk of rows, or, without a body, the statistics of all rows of a task."""
+    """A chunk of events, or, without a body, the statistics of all events of a task."""
 
     shard: int
+    inlet: int
+    """Which way into the shards it took."""
+
     task: int
     number: int
     """Its place among the chunks of its task."""
 
     rows: int
     high_water: Instant
-    """The greatest time of its rows."""
+    """The greatest time of its events."""
 
     body: bytes | None
 
@@ -55,51 +61,115 @@ class PackedRow(NamedTuple):
 class Pack:
     """Packs the rows of a task, in their order; to be used with mapInArrow."""
 
+    inlet: int
     schema: EventSchema
+    """The columns of the rows as they come."""
+
+    steps: Sequence[StepNode]
+    """What is done to the rows before they are packed."""
+
+    shards: int
+    columns: tuple[str, ...]
+    """The columns that decide the shard of a row; none if there is one shard."""
+
     where: str
     chunk_rows: int = CHUNK_ROWS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield a row per chunk, then the statistics."""
+        """Yield a row per shard and chunk, then the statistics."""
         context = TaskContext.get()
         assert context is not None, "pack runs in a task of Spark"
-        task, rows, high_water = context.partitionId(), 0, BEGINNING
-        for number, chunk in enumerate(_gathered(batches, self.chunk_rows)):
-            # Read here for the time alone; it also refuses rows that have none before they go any further.
-            newest = int(self.schema.read(chunk, self.where).start.max())
+        for row in self.packed(context.partitionId(), batches):
+            yield pa.RecordBatch.from_pylist([row._asdict()], schema=PACKED)
+
+    def packed(self, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedRow]:
+        """Pack the rows of a task, by its number."""
+        rows, high_water = 0, BEGINNING
+        keys = shard_keys(self.shards)
+        dealer = Dealer(self.steps[-1].schema if self.steps else self.schema, self.columns, self.shards)
+        for number, events in enumerate(self._events(batches)):
+            newest = int(events.start.max())
             high_water = max(high_water, newest)
-            rows += chunk.num_rows
-            body = to_buffer(chunk).to_pybytes()
-            yield _packed(PackedRow(SHARD, task, number, chunk.num_rows, newest, body))
+            rows += events.rows
+            for shard, part in dealer.deal(events):
+                body = to_buffer(as_rows(part)).to_pybytes()
+                yield PackedRow(keys[shard], self.inlet, task, number, part.rows, newest, body)
         if rows:
-            yield _packed(PackedRow(SHARD, task, -1, rows, high_water, None))
+            yield from (PackedRow(key, self.inlet, task, -1, rows, high_water, None) for key in keys)
+
+    def _events(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EventBatch]:
+        """Read rows, which refuses those without a time, and do what is done to them before they are packed."""
+        operators = [step.build(f"{step.verb} of {self.where}") for step in self.steps]
+        for chunk in _gathered(batches, self.chunk_rows):
+            treated = [self.schema.read(chunk, self.where)]
+            for operator in operators:
+                treated = [after for before in treated for after in operator.on_batch(0, before).batches]
+            yield from (events for events in treated if events.rows)
+
+
+def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
+    """What packs the rows of each way in."""
+    return [
+        Pack(
+            number,
+            inlet.source.schema,
+            inlet.steps,
+            plan.shards,
+            () if plan.columns is None else plan.columns[inlet.punctuate],
+            inlet.where,
+            chunk_rows,
+        )
+        for number, inlet in enumerate(plan.inlets)
+    ]
 
 
 @dataclass
 class Arrivals:
     """What arrived with one micro-batch at one shard. The order in which it came says nothing."""
 
-    high_water: Instant = BEGINNING
-    """The greatest time of all rows of the micro-batch, whichever shard they went to."""
+    high_water: dict[int, Instant] = field(default_factory=dict)
+    """The greatest time of all events of the micro-batch that took a way in, whichever shard they went to."""
+
+    rows: int = 0
+    """How many events came to this shard."""
 
     _chunks: list[PackedRow] = field(default_factory=list)
 
     def add(self, row: PackedRow) -> None:
         """Take in a packed row."""
         if row.body is None:
-            self.high_water = max(self.high_water, row.high_water)
+            self.high_water[row.inlet] = max(self.high_water.get(row.inlet, BEGINNING), row.high_water)
         else:
             self._chunks.append(row)
+            self.rows += row.rows
 
-    def chunks(self) -> Iterator[pa.RecordBatch]:
-        """The rows, task by task, each in its order: the same after a restart, if Spark cuts the source the same."""
-        for row in sorted(self._chunks, key=lambda row: (row.task, row.number)):
+    def events(self, inlet: int, no_rows: pa.RecordBatch) -> Iterator[EventBatch]:
+        """The events of a way in, task by task, each in its order: the same on replay, if Spark cuts the same."""
+        chunks = [row for row in self._chunks if row.inlet == inlet]
+        for row in sorted(chunks, key=lambda row: (row.task, row.number)):
             assert row.body is not None
-            yield from_buffer(row.body)
+            yield as_events(from_buffer(row.body), no_rows)
 
 
-def _packed(row: PackedRow) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([row._asdict()], schema=PACKED)
+def as_rows(events: EventBatch) -> pa.RecordBatch:
+    """Inserts as rows: start, end if they have one, payload. Copies nothing."""
+    times = [events.start] if events.end is None else [events.start, events.end]
+    columns = [*(pa.array(column) for column in times), *events.payload.columns]
+    return pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(columns))])
+
+
+def as_events(rows: pa.RecordBatch, no_rows: pa.RecordBatch) -> EventBatch:
+    """The events that became rows, with a payload of the given columns. Copies nothing.
+
+    >>> events = EventBatch.inserts(pa.record_batch({"x": ["a"]}), start=[3])
+    >>> as_events(as_rows(events), events.payload.slice(0, 0)).payload.to_pydict()
+    {'x': ['a']}
+    """
+    times = rows.num_columns - no_rows.num_columns
+    start, end = rows.column(0).to_numpy(), rows.column(1).to_numpy() if times > 1 else None
+    if not no_rows.num_columns:
+        return EventBatch(no_columns(rows.num_rows), start, end)
+    return EventBatch(pa.RecordBatch.from_arrays(rows.columns[times:], schema=no_rows.schema), start, end)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], chunk_rows: int) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slackwater.runners.spark.state_codec import Leaf
+    from slackwater.runners.spark.stored_columns import Leaf
 
 Place: TypeAlias = "tuple[str, int]"
 """Which query, and which of its shards."""

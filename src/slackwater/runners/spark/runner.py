@@ -1,39 +1,40 @@
-"""Turns a plan into a query of Spark: pack, host, unpack, and a writer for several sinks."""
+"""Turns plans into a query of Spark: pack, host, unpack, and a writer for several sinks."""
 
 from __future__ import annotations
 
 import uuid
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE
-from slackwater.plan.node import SideOutput, diverting_steps
+from slackwater.plan.node import SideOutput, SourceNode, diverting_steps, walk
 from slackwater.plan.rewrites import as_run
 from slackwater.runners.spark.host import RELEASED_SPARK, HostAll, ShardHost
-from slackwater.runners.spark.packing import PACKED_SPARK, Pack
-from slackwater.runners.spark.settings import settled, stream_settings
-from slackwater.runners.spark.shard import Shard, ShardPlan
-from slackwater.runners.spark.sinks import WriteOutputs
+from slackwater.runners.spark.metrics import METRICS
+from slackwater.runners.spark.packing import CHUNK_ROWS, PACKED_SPARK, packs_of
+from slackwater.runners.spark.query import OBSERVED, SparkQuery
+from slackwater.runners.spark.settings import default_shards, require_rocks_db, settled, stream_settings
+from slackwater.runners.spark.shard import Shard
+from slackwater.runners.spark.shard_plan import ShardPlan
+from slackwater.runners.spark.sinks import WriteOutputs, as_sink
 from slackwater.runners.spark.source import SparkFeed
 from slackwater.runners.spark.state_codec import form_of
 from slackwater.runners.spark.unpacking import rows_of_output
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
     from slackwater.plan.node import Node
-    from slackwater.runners.spark.sinks import Sink
+    from slackwater.runners.spark.sinks import AnySink
 
 MAIN: Final = "main"
-"""The output of the stream itself; its late rows go to the output `late`."""
-
-_SHARDS: Final = 1
+"""The output of a stream; those of further ones are called main#2 and so on."""
 
 
 class Planned(Protocol):
@@ -45,65 +46,153 @@ class Planned(Protocol):
         ...
 
 
-def start(
-    stream: Planned, *, checkpoint: str, main: Sink, late: Sink | None = None, trigger: Mapping[str, Any] | None = None
-) -> StreamingQuery:
-    """Start a query that runs until it is stopped, and goes on from its checkpoint when it is started again.
+def start_together(
+    streams: Sequence[tuple[Planned, AnySink]],
+    *,
+    checkpoint: str,
+    late: AnySink | Mapping[str, AnySink] | None = None,
+    metrics: AnySink | None = None,
+    trigger: Mapping[str, Any] | None = None,
+    shards: int | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> SparkQuery:
+    """Start one query for one stream or several, such as the bands of in_bands(), each with its sink.
 
-    `trigger` is what Spark's own trigger() takes, such as {"availableNow": True}.
+    What they share is done once. See Stream.start() for the rest.
     """
-    plan = _plan_of(stream.node)
-    frame = _frame_of(plan)
-    if not frame.isStreaming:
-        raise PlanError(message("start() is for streaming DataFrames", {}, "use to_frames() for one that ends"))
-    given: dict[str, Sink | None] = {MAIN: main, LATE: late}
-    _require_taken(plan, given)
+    roots = [stream.node for stream, _ in streams]
+    session = _session_of(roots)
+    plan = _plan_of(roots, shards or default_shards(session))
+    frames = _frames_of(plan)
+    if not frames[0].isStreaming:
+        raise PlanError(message("start() is for streaming DataFrames", {}, "use to_spark() for those that end"))
+    named = _sinks_of(plan, [main for _, main in streams], late, metrics)
     for state in Shard(plan).snapshot().values():  # what cannot run is refused before Spark starts
         form_of(state, number_of=id)
-    session = frame.sparkSession
-    columns = _columns(plan, session)
-    sinks = {output: (columns[output], sink) for output, sink in given.items() if sink is not None}
-    released = (
-        frame.mapInArrow(_pack(plan), PACKED_SPARK)
-        .groupBy("shard")
-        .transformWithStateInPandas(ShardHost(plan, uuid.uuid4().hex), RELEASED_SPARK, "append", "None")
-    )
-    writer = released.writeStream.foreachBatch(WriteOutputs(sinks)).option("checkpointLocation", checkpoint)
-    with settled(session, stream_settings(_SHARDS)):
-        return (writer.trigger(**trigger) if trigger else writer).start()
+    released = _hosted(plan, _packed(plan, frames, chunk_rows))
+    writer = _observed(released).writeStream.option("checkpointLocation", checkpoint)
+    writer = writer.foreachBatch(WriteOutputs({o: as_sink(s) for o, s in named.items()}, _columns(plan, session)))
+    with settled(session, stream_settings(plan.shards)):
+        return SparkQuery((writer.trigger(**trigger) if trigger else writer).start())
 
 
-def to_frames(stream: Planned) -> dict[str, DataFrame]:
-    """The rows of a stream whose DataFrame ends, and its late rows if it diverts them: "main" and "late"."""
-    plan = _plan_of(stream.node)
-    frame = _frame_of(plan)
-    if frame.isStreaming:
-        raise PlanError(message("to_frames() is for DataFrames that end", {}, "use start() for a streaming one"))
-    packed = frame.mapInArrow(_pack(plan), PACKED_SPARK).repartition(_SHARDS, "shard")
-    released = packed.mapInArrow(HostAll(plan), RELEASED_SPARK)
-    columns = _columns(plan, frame.sparkSession)
-    return {output: rows_of_output(released, output, columns[output]) for output in plan.outputs}
+def to_frame(stream: Planned, *, shards: int | None = None, chunk_rows: int = CHUNK_ROWS) -> DataFrame:
+    """The rows of a stream as a DataFrame: a streaming one, or, if all that it reads ends, one that ends.
+
+    Rows that come too late must be dropped, or be what is asked for: a DataFrame is one output.
+    """
+    session = _session_of([stream.node])
+    plan = _plan_of([stream.node], shards or default_shards(session))
+    _refuse_lost_rows(plan)
+    packed = _packed(plan, frames := _frames_of(plan), chunk_rows)
+    if frames[0].isStreaming:
+        require_rocks_db(session)
+        released = _hosted(plan, packed)
+    else:
+        released = packed.repartition(plan.shards, "shard").mapInArrow(HostAll(plan), RELEASED_SPARK)
+    return rows_of_output(released, MAIN, _columns(plan, session)[MAIN])
 
 
-def _plan_of(root: Node) -> ShardPlan:
-    diverting = list(diverting_steps(root))
-    if len(diverting) > 1:
-        facts = {"steps": ", ".join(step.line for step in diverting)}
-        raise PlanError(message("the Spark runner takes one step that diverts late rows yet", facts))
-    outputs = {MAIN: root} | ({LATE: SideOutput(diverting[0], LATE)} if diverting else {})
-    return ShardPlan(dict(zip(outputs, as_run(*outputs.values()), strict=True)))
+def _hosted(plan: ShardPlan, packed: DataFrame) -> DataFrame:
+    host = ShardHost(plan, uuid.uuid4().hex)
+    return packed.groupBy("shard").transformWithStateInPandas(host, RELEASED_SPARK, "append", "None")
 
 
-def _frame_of(plan: ShardPlan) -> DataFrame:
-    feed = plan.source.feed
+# ---- the plan --------------------------------------------------------------------------------------------------------
+
+
+def _plan_of(roots: Sequence[Node], shards: int) -> ShardPlan:
+    for root in roots:
+        if not root.properties.insert_only:
+            facts, hint = {"stream": root.line}, "settle() it: then each event is told once, when it is final"
+            raise PlanError(message("on Spark the rows of a stream that is revised cannot be written yet", facts, hint))
+    outputs = {MAIN if number == 1 else f"{MAIN}#{number}": root for number, root in enumerate(roots, start=1)}
+    diverting = diverting_steps(*roots)
+    late = {LATE if len(diverting) == 1 else name: SideOutput(step, LATE) for step, name in diverting.items()}
+    outputs |= late
+    return ShardPlan(dict(zip(outputs, as_run(*outputs.values()), strict=True)), shards)
+
+
+def _session_of(roots: Sequence[Node]) -> SparkSession:
+    sources = [node for node in walk(*roots) if isinstance(node, SourceNode)]
+    return _frame_of(sources[0]).sparkSession
+
+
+def _frame_of(source: SourceNode) -> DataFrame:
+    feed = source.feed
     if not isinstance(feed, SparkFeed) or feed.frame is None:
-        facts, hint = {"source": plan.source.details()}, "make it by slackwater.runners.spark.source()"
+        facts, hint = {"source": source.details()}, "make it of a Spark DataFrame: sw.stream(frame, ...)"
         raise PlanError(message("the Spark runner runs streams of Spark DataFrames", facts, hint))
     return feed.frame
 
 
-def _pack(plan: ShardPlan) -> Pack:
-    return Pack(plan.source.schema, f"source {plan.source.name!r}")
+def _frames_of(plan: ShardPlan) -> list[DataFrame]:
+    """The DataFrame of each way in; either all of them end or none does."""
+    frames = [_frame_of(inlet.source) for inlet in plan.inlets]
+    if len({frame.isStreaming for frame in frames}) > 1:
+        facts = {
+            inlet.source.name: "streaming" if f.isStreaming else "ends"
+            for inlet, f in zip(plan.inlets, frames, strict=True)
+        }
+        raise PlanError(message("a query reads streaming DataFrames, or such that end, not both", facts))
+    return frames
+
+
+def _refuse_lost_rows(plan: ShardPlan) -> None:
+    lost = [output for output in plan.outputs if output != MAIN]
+    if lost:
+        facts, hint = {"outputs": ", ".join(lost)}, "use start(late=...), or choose Late.drop()"
+        raise PlanError(message("rows that come too late would be lost: a DataFrame is one output", facts, hint))
+
+
+def _sinks_of(
+    plan: ShardPlan,
+    mains: Sequence[AnySink],
+    late: AnySink | Mapping[str, AnySink] | None,
+    metrics: AnySink | None,
+) -> dict[str, AnySink]:
+    """Who takes each output; refused where nobody takes late rows, or somebody takes what is not there."""
+    outputs = [output for output in plan.outputs if output.startswith(MAIN)]
+    sinks = dict(zip(outputs, mains, strict=True))
+    diverted = [output for output in plan.outputs if output not in sinks]
+    given = late if isinstance(late, dict) else {} if late is None else dict.fromkeys(diverted or [LATE], late)
+    for output in diverted:
+        if output not in given:
+            facts, hint = {"output": output}, "name a sink for them, late=..., or choose Late.drop()"
+            raise PlanError(message("rows that come too late would be lost: nobody takes them", facts, hint))
+    for output in given:
+        if output not in diverted:
+            facts, hint = {"late": output}, "leave late= out, or choose Late.divert()"
+            raise PlanError(message("no step of this plan diverts late rows", facts, hint))
+    if len(diverted) > 1 and not isinstance(late, dict):
+        facts, hint = {"steps": ", ".join(diverted)}, "late={name of the step: sink, ...}"
+        raise PlanError(message("several steps divert late rows: say where those of each go", facts, hint))
+    return {**sinks, **given, **({} if metrics is None else {METRICS: metrics})}
+
+
+# ---- the frames ------------------------------------------------------------------------------------------------------
+
+
+def _packed(plan: ShardPlan, frames: Sequence[DataFrame], chunk_rows: int) -> DataFrame:
+    """The rows of all ways in, packed for the shards."""
+    packs = packs_of(plan, chunk_rows)
+    packed = [frame.mapInArrow(pack, PACKED_SPARK) for frame, pack in zip(frames, packs, strict=True)]
+    return reduce(lambda one, other: one.union(other), packed)
+
+
+def _observed(released: DataFrame) -> DataFrame:
+    """Let Spark sum up the metrics of all shards, which costs no further pass."""
+    from pyspark.sql import functions
+
+    is_metrics = released["output"] == METRICS
+    summed = ("rows_in", "rows_out", "late", "buffered", "runs", "state_bytes")
+    phases = ("decode_seconds", "operate_seconds", "state_seconds", "encode_seconds")
+    return released.observe(
+        OBSERVED,
+        functions.count_if(is_metrics).alias("shards"),
+        *(functions.sum(released[name]).alias(name) for name in (*summed, *phases)),
+        functions.min(functions.when(is_metrics, released["complete_before"])).alias("complete_before"),
+    )
 
 
 def _columns(plan: ShardPlan, session: SparkSession) -> dict[str, StructType]:
@@ -114,14 +203,3 @@ def _spark_schema(schema: pa.Schema, session: SparkSession) -> StructType:
     """The columns in Spark's types. Asked of a frame with one row of nulls: from no row, Connect learns no types."""
     nulls = pa.table({field.name: pa.nulls(1, field.type) for field in schema})
     return session.createDataFrame(nulls).schema
-
-
-def _require_taken(plan: ShardPlan, sinks: Mapping[str, Sink | None]) -> None:
-    if LATE in plan.outputs and sinks[LATE] is None:
-        hint = "name a sink for them, late=..., or choose Late.drop()"
-        facts = {"step": plan.punctuate.line}
-        raise PlanError(message("rows that come too late would be lost: nobody takes them", facts, hint))
-    if LATE not in plan.outputs and sinks[LATE] is not None:
-        raise PlanError(
-            message("no step of this plan diverts late rows", {}, "leave late= out, or choose Late.divert()")
-        )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
@@ -21,12 +21,14 @@ import pyarrow as pa
 from slackwater.errors import RunError, message
 from slackwater.runners.in_process.state import Snapshot
 from slackwater.runners.spark.segments import seal, unseal
-from slackwater.runners.spark.state_codec import form_of, rows_of, value_of
+from slackwater.runners.spark.state_codec import form_of, value_of
+from slackwater.runners.spark.stored_columns import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slackwater.runners.spark.state_codec import Form, Leaf, ReadLeaf
+    from slackwater.runners.spark.state_codec import Form, ReadLeaf
+    from slackwater.runners.spark.stored_columns import Leaf
 
 _HEAD: Final = 0
 """The number of the head; those of columns are greater."""
@@ -63,7 +65,7 @@ class Head:
 
     def write(self, segments: SegmentMap) -> None:
         """Store it."""
-        segments.write(_HEAD, seal(pa.record_batch({"head": [json.dumps(asdict(self))]})))
+        segments.write(_HEAD, seal(pa.record_batch({"head": [json.dumps(vars(self), allow_nan=False)]})))
 
     @classmethod
     def read(cls, segments: SegmentMap) -> Head | None:
@@ -100,14 +102,17 @@ class SegmentStore:
     @classmethod
     def load(cls, segments: SegmentMap, head: Head, known: Mapping[int, Leaf]) -> tuple[SegmentStore, Snapshot]:
         """Read what was saved; columns whose numbers are known are taken from memory."""
-        store = cls()
+        # Columns that several places have are one object again: the segment is theirs as long as one has them.
+        leaves: dict[int, Leaf] = {}
 
         def leaf_of(number: int, read: ReadLeaf) -> Leaf:
-            leaf = known[number] if number in known else read(_stored(segments, number))
-            store._kept[id(leaf)] = (number, leaf)
-            return leaf
+            if number not in leaves:
+                leaves[number] = known[number] if number in known else read(_stored(segments, number))
+            return leaves[number]
 
         steps = {step: value_of(form, leaf_of) for step, form in head.steps.items()}
+        store = cls()
+        store._kept = {id(leaf): (number, leaf) for number, leaf in leaves.items()}
         return store, Snapshot(steps, head.plan)
 
     def leaves(self) -> dict[int, Leaf]:

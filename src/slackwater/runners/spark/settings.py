@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+
+from slackwater.errors import PlanError, message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +24,23 @@ def stream_settings(shards: int) -> dict[str, str]:
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.shuffle.partitions": str(shards),
     }
+
+
+def default_shards(session: SparkSession) -> int:
+    """As many shards as a local session has cores; elsewhere as many as its shuffles have partitions."""
+    master = re.fullmatch(r"local\[(\d+)[\],].*|local\[(\d+)\]", str(session.conf.get("spark.master", "")))
+    if master is not None:
+        return int(master[1] or master[2])
+    return int(str(session.conf.get("spark.sql.shuffle.partitions", "1")))
+
+
+def require_rocks_db(session: SparkSession) -> None:
+    """Refuse a session whose own queries could not keep the state of shards."""
+    name = f"{_STATE_STORE}.providerClass"
+    found = str(session.conf.get(name, ""))
+    if found != _ROCKS_DB:
+        hint = f"session.conf.set({name!r}, {_ROCKS_DB!r}), or use start(), which does it for its own query"
+        raise PlanError(message("a streaming query of your own keeps its state in RocksDB", {"got": found}, hint))
 
 
 @contextmanager

@@ -1,26 +1,25 @@
 """The operators of a plan as one shard runs them: rows of a micro-batch go in, what they release comes out.
 
 A micro-batch is one instant: none of its rows is late against another. So the runner punctuates, once all rows are in,
-at the high water of the whole micro-batch less the patience; the step that judges lateness does so by this alone.
+by the greatest time of the whole micro-batch, which every shard knows; the steps that judge lateness do so by this
+alone.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slackwater.errors import PlanError, message
-from slackwater.events.batch import punctuation_like
 from slackwater.operators.punctuate import PunctuateOperator
-from slackwater.plan.node import Node, SideOutput, SourceNode, StepNode, name_steps
+from slackwater.operators.sort import SortOperator
+from slackwater.plan.node import Node, SideOutput, StepNode
 from slackwater.plan.ordering_steps import Punctuate
 from slackwater.policies.cadence import Cadence, Occasion
 from slackwater.progress.instants import BEGINNING, FOREVER
-from slackwater.runners.in_process.state import Snapshot, describe_steps, require_same_plan
+from slackwater.runners.in_process.state import Snapshot, require_same_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
     import pyarrow as pa
 
@@ -29,79 +28,49 @@ if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
+    from slackwater.runners.spark.packing import Arrivals
+    from slackwater.runners.spark.shard_plan import ShardPlan
 
 _NEVER = Cadence(Occasion.ROWS, FOREVER)
 """The cadence of a step that leaves it to the runner to punctuate."""
-
-
-@dataclass(frozen=True)
-class ShardPlan:
-    """The plan that every shard runs: its outputs, by name. It is sent to Python workers."""
-
-    outputs: Mapping[str, Node]
-
-    def __post_init__(self) -> None:
-        names = name_steps(*self.outputs.values())
-        sources = [node for node in names if isinstance(node, SourceNode)]
-        if len(sources) != 1:
-            raise _not_yet("one DataFrame", ", ".join(node.details() for node in sources))
-        readers = [node for node in names if sources[0] in node.inputs]
-        if not all(isinstance(node, Punctuate) and len(node.patiences) == 1 for node in readers) or len(readers) != 1:
-            raise _not_yet("sort(patience=...) right behind the source", ", ".join(node.line for node in readers))
-        occasion = self.punctuate.cadence.occasion
-        if occasion is not Occasion.BATCH:
-            facts = {"step": self.punctuate.line}
-            hint = "say so: sort(patience=..., every=Every.batch())"
-            raise PlanError(message("on Spark the rows of a micro-batch are simultaneous", facts, hint))
-
-    @property
-    def source(self) -> SourceNode:
-        """The one source."""
-        (source,) = (node for node in name_steps(*self.outputs.values()) if isinstance(node, SourceNode))
-        return source
-
-    @property
-    def punctuate(self) -> Punctuate:
-        """The one step that says what is complete."""
-        (step,) = (node for node in name_steps(*self.outputs.values()) if isinstance(node, Punctuate))
-        return step
 
 
 class Shard:
     """One copy of the operators, fresh or as a snapshot has them."""
 
     def __init__(self, plan: ShardPlan, resume: Snapshot | None = None) -> None:
-        names = name_steps(*plan.outputs.values())
         states: dict[str, Any] = {} if resume is None else resume
-        self._plan = describe_steps(names)
-        require_same_plan(states, self._plan)
-        self._source = plan.source
-        self._patience = plan.punctuate.patiences[0]
-        self._operators = {
-            node: _build(node, name, states.get(name)) for node, name in names.items() if isinstance(node, StepNode)
-        }
-        self._names = {node: names[node] for node in self._operators}
+        require_same_plan(states, plan.described())
+        self._plan = plan
+        self._operators = {node: _build(node, name, states.get(name)) for node, name in plan.steps.items()}
         self._consumers: dict[Node, list[tuple[StepNode, Port]]] = defaultdict(list)
         self._side: dict[tuple[StepNode, OutputName], list[SideOutput]] = defaultdict(list)
-        for node in names:
+        for node in plan.names:
             if isinstance(node, SideOutput):
                 self._side[node.step, node.output].append(node)
-            elif isinstance(node, StepNode):
+            elif node in self._operators and isinstance(node, StepNode):
                 for port, producer in enumerate(node.inputs):
                     self._consumers[producer].append((node, port))
         self._outputs: dict[Node, list[str]] = defaultdict(list)
         for output, node in plan.outputs.items():
             self._outputs[node].append(output)
         self._released: list[tuple[str, pa.RecordBatch]] = []
+        self.complete_before: Instant = BEGINNING
+        """The last punctuation of an output since this was made."""
 
-    def take(self, chunks: Iterable[pa.RecordBatch], high_water: Instant) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Take in a micro-batch, its rows first, then the punctuation; give out what is released, with its output."""
-        for chunk in chunks:
-            self._put(self._source, self._source.schema.read(chunk, f"source {self._source.name!r}"))
-            yield from self._handed_out()
-        complete_before = max(BEGINNING, high_water - self._patience)
-        self._put(self._source, punctuation_like(self._source.schema.no_rows, complete_before))
-        yield from self._handed_out()
+    def take(self, arrivals: Arrivals) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Take in a micro-batch, its rows first, then the punctuations; give out what is released, with its output."""
+        for number, inlet in enumerate(self._plan.inlets):
+            operator = self._operators[inlet.punctuate]
+            for events in arrivals.events(number, inlet.punctuate.schema.no_rows):
+                self._put_all(inlet.punctuate, operator.on_batch(0, events))
+                yield from self._handed_out()
+        for number, inlet in enumerate(self._plan.inlets):
+            operator = self._operators[inlet.punctuate]
+            assert isinstance(operator, PunctuateOperator)
+            if number in arrivals.high_water:
+                self._put_all(inlet.punctuate, operator.reach(arrivals.high_water[number]))
+                yield from self._handed_out()
 
     def end(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out all that is held: no micro-batch will come any more."""
@@ -112,9 +81,24 @@ class Shard:
 
     def snapshot(self) -> Snapshot:
         """The state of every step."""
-        return Snapshot({self._names[node]: op.snapshot() for node, op in self._operators.items()}, self._plan)
+        states = {name: self._operators[node].snapshot() for node, name in self._plan.steps.items()}
+        return Snapshot(states, self._plan.described())
+
+    def late(self) -> int:
+        """How many rows have been late since the query began."""
+        return sum(operator.late() for operator in self._operators.values())
+
+    def buffered(self) -> int:
+        """How many rows and groups wait."""
+        return sum(operator.buffered() for operator in self._operators.values())
+
+    def runs(self) -> int:
+        """How many ordered stretches wait in sorts."""
+        return sum(operator.runs() for operator in self._operators.values() if isinstance(operator, SortOperator))
 
     def _put(self, producer: Node, batch: EventBatch) -> None:
+        if self._outputs[producer]:
+            self.complete_before = max(self.complete_before, batch.last_punctuation() or BEGINNING)
         if batch.rows:
             self._released += [(output, producer.schema.show(batch)) for output in self._outputs[producer]]
         for step, port in self._consumers[producer]:
@@ -136,7 +120,3 @@ def _build(node: StepNode, name: str, resume: Any) -> Operator[Any]:
     if isinstance(node, Punctuate):
         return PunctuateOperator(node.schema, node.patiences, _NEVER, node.late, name, resume)
     return node.build(name, resume)
-
-
-def _not_yet(what: str, got: str) -> PlanError:
-    return PlanError(message(f"the Spark runner takes {what}, and nothing else yet", {"got": got}))

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from slackwater.errors import PlanError, message
-from slackwater.events.schema import EventSchema
-from slackwater.plan.node import SourceNode
-from slackwater.plan.properties import Extent, Properties
-from slackwater.policies.punctuations import Punctuations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +15,10 @@ if TYPE_CHECKING:
 
     from slackwater.plan.feed import Reader
     from slackwater.progress.clock import Clock
+
+
+Frame: TypeAlias = "DataFrame"
+"""A DataFrame of Spark."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,14 @@ class SparkFeed:
         return SparkFeed, (self.name, self.schema, self.live)
 
 
-def source(frame: DataFrame, *, time: str, until: str | None = None, name: str = "frame") -> SourceNode:
-    """Make a source of a DataFrame: `DisorderedStream(source(frame, time="at"))` is a stream of its rows."""
+def feed_of_frame(frame: DataFrame, name: str = "frame") -> SparkFeed:
+    """Make a feed of a DataFrame, classic or of Spark Connect."""
     # A frame of no rows tells how Spark shows these columns in Arrow, and by its limit without a job; a streaming one
     # cannot be asked itself.
     schema = frame.sparkSession.createDataFrame([], frame.schema).limit(0).toArrow().schema
-    event_schema = EventSchema.of(schema, time, until, "source")
-    extent = Extent.POINTS if until is None else Extent.INTERVALS
-    feed = SparkFeed(name, schema, frame.isStreaming, frame)
-    return SourceNode(name, feed, event_schema, Properties(extent=extent), Punctuations.none())
+    return SparkFeed(name, schema, frame.isStreaming, frame)
 
 
 def _refuse_in_process(name: str) -> NoReturn:
-    hint = "use slackwater.runners.spark.start() or to_frames()"
+    hint = "use start() or to_spark()"
     raise PlanError(message("a stream of a Spark DataFrame runs on Spark only", {"source": name}, hint))

@@ -1,8 +1,9 @@
 """Operator states as plain forms and columns: what is stored of a state, and how it is made of it again.
 
-A state is a frozen value: numbers, tuples, the classes listed here, and columns. Its form is JSON: numbers and texts as
-they are, tuples as lists, classes by their name and fields. Columns stand in it by the number of their segment; those
-of a few values are written out. Only classes of the list are ever made, so that stored bytes cannot run anything.
+A state is a frozen value: numbers, texts, bytes, tuples, sets, mappings, the classes listed here, and columns. Its form
+is JSON: whole numbers and texts as they are, tuples as lists, all else as objects that say what they are. Columns stand
+in it by the number of their segment; small ones are written out. Only classes of the list are ever made, so that stored
+bytes cannot run anything; a value of another type is refused, not guessed at.
 
 To store another operator: add the classes of its state to the list. Changing a class of the list changes what is
 stored: raise `segments.VERSION`.
@@ -10,102 +11,166 @@ stored: raise `segments.VERSION`.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from dataclasses import fields, is_dataclass
+from functools import partial
+from reprlib import repr as shortened
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
 from slackwater.errors import PlanError, RunError, message
+from slackwater.events.batch import EventBatch
 from slackwater.kernels.impatience_sort import SorterState
 from slackwater.kernels.pairs import Piece
+from slackwater.operators.aggregate import AggregateState
+from slackwater.operators.assume_keyed import KeyedState
+from slackwater.operators.banded_aggregate import BandState
+from slackwater.operators.cut_at_changes import CutAtChangesState
+from slackwater.operators.early_aggregate import EarlyAggregateState
+from slackwater.operators.map_windows import MapWindowsState
+from slackwater.operators.matching_operator import MatchingState
+from slackwater.operators.merging.cleanse import CleanseState
+from slackwater.operators.merging.divergence import CompareState
+from slackwater.operators.merging.event_index import EventIndexState
+from slackwater.operators.merging.ordered_replicas import OrderedState
+from slackwater.operators.merging.replica_merge import Replica
+from slackwater.operators.merging.revised import MultisetState
+from slackwater.operators.merging.revised_apart import ApartState
+from slackwater.operators.merging.revised_replicas import RevisedState
+from slackwater.operators.partials import PartialState
 from slackwater.operators.punctuate import PunctuateState
 from slackwater.operators.row_store import RowStoreState
 from slackwater.operators.sort import SortState
 from slackwater.operators.stream_progress import StreamProgress
+from slackwater.operators.union import UnionState
+from slackwater.operators.waiting_room import WaitingRoomState
+from slackwater.runners.spark.stored_columns import description_of, is_leaf, leaf_of_rows, leaf_of_text, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    import pyarrow as pa
+
+    from slackwater.runners.spark.stored_columns import Leaf
 
 Form: TypeAlias = Any
 """A value that JSON can say."""
 
-Leaf: TypeAlias = "np.ndarray[Any, Any] | pa.RecordBatch"
-"""Columns that are stored as a segment of their own. They are never changed, so that the same object is the same."""
-
 ReadLeaf: TypeAlias = "Callable[[pa.RecordBatch], Leaf]"
 """Makes columns of the rows that were stored for them."""
 
-_CLASSES: dict[str, type[Any]] = {
-    one.__name__: one for one in (Piece, PunctuateState, RowStoreState, SorterState, SortState, StreamProgress)
-}
+_CLASSES: Final[dict[str, type[Any]]] = {
+    one.__name__: one
+    for one in (
+        AggregateState, ApartState, BandState, CleanseState, CompareState, CutAtChangesState, EarlyAggregateState,
+        EventBatch, EventIndexState, KeyedState, MapWindowsState, MatchingState, MultisetState, OrderedState,
+        PartialState, Piece, PunctuateState, Replica, RevisedState, RowStoreState, SorterState, SortState,
+        StreamProgress, UnionState, WaitingRoomState,
+    )
+}  # fmt: skip
 
-_FEW: Final = 128
-"""Columns of fewer values are written out: a segment costs more than they do."""
+_SMALL: Final = 1_024
+"""Columns of fewer bytes are written out: a segment costs more than they do."""
 
 
-def form_of(value: object, number_of: Callable[[Leaf], int]) -> Form:
+def form_of(value: Any, number_of: Callable[[Leaf], int]) -> Form:
     """Say a state, or a part of one, in plain values; `number_of` gives each of its columns a number.
 
     >>> form_of(StreamProgress(punctuated=3, reached=5), number_of=id)
     {'class': 'StreamProgress', 'fields': {'punctuated': 3, 'reached': 5}}
+    >>> form_of((1, None, b"tide"), number_of=id)
+    [1, None, {'bytes': 'dGlkZQ=='}]
     """
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case np.ndarray() if len(value) < _FEW:
-            return {"values": value.tolist(), "type": value.dtype.name}
-        case np.ndarray():
-            return {"column": number_of(value)}
-        case pa.RecordBatch():
-            return {"rows": number_of(value)}
-        case _ if _CLASSES.get(type(value).__name__) is type(value):
-            named = {name: form_of(getattr(value, name), number_of) for name in _fields(type(value))}
-            return {"class": type(value).__name__, "fields": named}
-        case tuple():
-            return [form_of(part, number_of) for part in value]
-    facts = {"value": type(value).__name__, "known": ", ".join(_CLASSES)}
-    raise PlanError(message("the Spark runner cannot store the state of this step yet", facts))
+    # By the very type: what derives from one of these would come back as something less.
+    kind = type(value)
+    if kind in {NoneType, bool, int, str}:
+        return value
+    if kind is tuple:
+        return [form_of(part, number_of) for part in value]
+    if is_leaf(value):
+        kept = {"segment": number_of(value)} if value.nbytes >= _SMALL else {"written": text_of(value)}
+        return {**kept, **description_of(value)}
+    if _CLASSES.get(kind.__name__) is kind:
+        named = {name: form_of(getattr(value, name), number_of) for name in _fields(kind)}
+        return {"class": kind.__name__, "fields": named}
+    return _spelled_form(value, number_of)
+
+
+def _spelled_form(value: Any, number_of: Callable[[Leaf], int]) -> Form:
+    kind = type(value)
+    if kind is float:
+        return {"float": repr(value)}  # JSON knows neither NaN nor infinities
+    if kind is bytes:
+        return {"bytes": b64encode(value).decode()}
+    if kind is frozenset:
+        # In an order that does not change from process to process.
+        return {"set": sorted((form_of(part, number_of) for part in value), key=str)}
+    if kind is dict:
+        return {"map": [form_of(pair, number_of) for pair in value.items()]}
+    facts = {"value": shortened(value), "type": f"{kind.__module__}.{kind.__qualname__}"}
+    raise PlanError(message("the Spark runner cannot store the state of this step", facts))
 
 
 def value_of(form: Form, leaf_of: Callable[[int, ReadLeaf], Leaf]) -> Any:
-    """Make the value again; `leaf_of` gives the columns of a number, read from the rows that were stored for them."""
+    """Make the value again; `leaf_of` gives the columns of a number, read from the rows that were stored for them.
+
+    >>> value_of([1, {"class": "StreamProgress", "fields": {"punctuated": 3, "reached": 5}}], lambda number, read: None)
+    (1, StreamProgress(punctuated=3, reached=5))
+    """
+
+    def values(parts: Iterable[Form]) -> list[Any]:
+        return [value_of(part, leaf_of) for part in parts]
+
     match form:
-        case {"values": values, "type": kind}:
-            return np.array(values, dtype=kind)
-        case {"column": number}:
-            return leaf_of(number, _column_of)
-        case {"rows": number}:
-            return leaf_of(number, _same)
-        case {"class": name, "fields": named}:
-            return _made(name, {field: value_of(part, leaf_of) for field, part in named.items()})
+        case None | bool() | int() | str():
+            return form
         case list():
-            return tuple(value_of(part, leaf_of) for part in form)
-    return form
+            return tuple(values(form))
+        case {"segment": int(number), **described}:
+            return leaf_of(number, partial(_made, form, leaf_of_rows, described))
+        case {"class": str(name), "fields": dict(named)}:
+            known, parts = _class_of(name, named), values(named.values())
+            return _made(form, known, **dict(zip(named, parts, strict=True)))
+    return _spelled_value(form, values)
 
 
-def rows_of(leaf: Leaf) -> pa.RecordBatch:
-    """The rows that are stored for columns. Copies nothing."""
-    return leaf if isinstance(leaf, pa.RecordBatch) else pa.record_batch([pa.array(leaf)], names=["column"])
+def _spelled_value(form: Form, values: Callable[[Iterable[Form]], list[Any]]) -> Any:
+    match form:
+        case {"written": str(text), **described}:
+            return _made(form, leaf_of_text, described, text)
+        case {"float": str(text)}:
+            return _made(form, float, text)
+        case {"bytes": str(text)}:
+            return _made(form, b64decode, text, validate=True)
+        case {"set": list(parts)}:
+            return _made(form, frozenset, values(parts))
+        case {"map": list(pairs)}:
+            return _made(form, dict, values(pairs))
+    raise _unreadable(form, "nothing is stored in this form")
 
 
-def _column_of(rows: pa.RecordBatch) -> Leaf:
-    return rows.column(0).to_numpy(zero_copy_only=False)  # without a copy for numbers; Arrow packs booleans
+def _made(form: Form, make: Callable[..., Any], /, *parts: Any, **named: Any) -> Any:
+    """Make a value of its parts; whatever it has against them, they are not what was stored."""
+    try:
+        return make(*parts, **named)
+    except Exception as error:
+        raise _unreadable(form, f"{type(error).__name__}: {error}") from error
 
 
-def _same(rows: pa.RecordBatch) -> Leaf:
-    return rows
+def _unreadable(form: Form, cause: str) -> RunError:
+    hint = "restore the checkpoint from a copy, or start anew with another one"
+    return RunError(message("stored state cannot be read", {"form": shortened(form), "cause": cause}, hint))
 
 
-def _made(name: str, named: dict[str, Any]) -> Any:
+def _class_of(name: str, named: dict[str, Form]) -> type[Any]:
     known = _CLASSES.get(name)
     if known is None or set(_fields(known)) != set(named):
         facts = {"state": name, "stored": ", ".join(named), "known": "no such state"}
         facts |= {} if known is None else {"known": ", ".join(_fields(known))}
         hint = "go on with the version of slackwater that wrote it"
         raise RunError(message("stored state does not fit this library", facts, hint))
-    return known(**named)
+    return known
 
 
 def _fields(known: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(known)) if is_dataclass(known) else known._fields
+    return tuple(field.name for field in fields(known) if field.init) if is_dataclass(known) else known._fields

@@ -1,0 +1,74 @@
+"""What a shard says of a micro-batch: how many rows, how far it has come, what it holds, and where the time went."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from slackwater.progress.clock import SystemClock
+from slackwater.progress.instants import BEGINNING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from slackwater.progress.instants import Instant
+
+ItemT = TypeVar("ItemT")
+
+METRICS: Final = "metrics"
+"""The output that these rows go to."""
+
+_CLOCK: Final = SystemClock()
+_SPARK_TYPES: Final = {"int": "long", "Instant": "long", "float": "double"}
+
+
+@dataclass
+class Metrics:
+    """The numbers of one shard and one micro-batch; `late` counts from the beginning of the query."""
+
+    shard: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    buffered: int = 0
+    runs: int = 0
+    complete_before: Instant = BEGINNING
+    """The punctuation of the output, in microseconds or sequence numbers."""
+
+    state_bytes: int = 0
+    """What was written to the state store."""
+
+    decode_seconds: float = 0.0
+    operate_seconds: float = 0.0
+    state_seconds: float = 0.0
+    encode_seconds: float = 0.0
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the time of what is done inside to a phase."""
+        name, begun = f"{phase}_seconds", _CLOCK.now()
+        try:
+            yield
+        finally:
+            setattr(self, name, getattr(self, name) + (_CLOCK.now() - begun) / 1e6)
+
+    def timing(self, phase: str, items: Iterable[ItemT]) -> Iterator[ItemT]:
+        """Yield items, and add the time that it takes to make them to a phase."""
+        waiting = iter(items)
+        while True:
+            with self.timed(phase):
+                found = list(islice(waiting, 1))
+            if not found:
+                return
+            yield found[0]
+
+    def as_row(self) -> dict[str, Any]:
+        """One value for each column."""
+        return asdict(self)
+
+
+METRIC_COLUMNS: Final = tuple(one.name for one in fields(Metrics))
+METRICS_SPARK: Final = ", ".join(f"{one.name} {_SPARK_TYPES[str(one.type)]}" for one in fields(Metrics))
+"""The columns, in Spark's words."""

@@ -1,0 +1,111 @@
+"""The plan that every shard runs, and where its rows come from.
+
+A plan is cut at the steps that say how long to wait for late rows. What lies before them treats each row by itself; it
+is done where rows are packed. From there on everything is done in shards:
+
+    source ─ where ─ select ┆ punctuate ─ sort ─ aggregate ...
+           inlet            ┆             shard
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from slackwater.errors import PlanError, message
+from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
+from slackwater.plan.ordering_steps import Punctuate
+from slackwater.plan.row_steps import AssignWindow, MapBatches, Select, Where
+from slackwater.policies.cadence import Occasion
+from slackwater.runners.in_process.state import describe_steps
+from slackwater.runners.spark.sharding import deciding_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Inlet:
+    """A way of rows into the shards: from a source, through steps that treat each row by itself."""
+
+    source: SourceNode
+    steps: tuple[StepNode, ...]
+    punctuate: Punctuate
+    """The step at which a shard takes the rows."""
+
+    @property
+    def where(self) -> str:
+        """What it is called in messages."""
+        return f"source {self.source.name!r}"
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """The outputs of a plan, by name, and how many shards share the work. It is sent to Python workers."""
+
+    outputs: Mapping[str, Node]
+    wanted_shards: int
+
+    def __post_init__(self) -> None:
+        _ = self.inlets  # made now, so that what cannot run is refused now
+
+    @cached_property
+    def names(self) -> dict[Node, str]:
+        """All nodes, with their names; those that others read come first."""
+        return name_steps(*self.outputs.values())
+
+    @cached_property
+    def inlets(self) -> tuple[Inlet, ...]:
+        """All ways in."""
+        entries = [node for node in self.names if isinstance(node, Punctuate)]
+        inlets = tuple(map(_inlet, entries))
+        outside = {node for inlet in inlets for node in (inlet.source, *inlet.steps)}
+        for node in self.names:
+            if isinstance(node, SourceNode) and node not in outside:
+                raise _needs_patience(node.line)
+            if isinstance(node, StepNode) and node not in outside and node not in entries:
+                for source in node.inputs:
+                    if source in outside:
+                        raise _needs_patience(node.line)
+        return inlets
+
+    @cached_property
+    def steps(self) -> dict[StepNode, str]:
+        """The steps that are done in shards, with their names."""
+        outside = {step for inlet in self.inlets for step in inlet.steps}
+        return {node: name for node, name in self.names.items() if isinstance(node, StepNode) and node not in outside}
+
+    @cached_property
+    def columns(self) -> Mapping[Node, tuple[str, ...]] | None:
+        """The columns that decide the shard of a row, for each way in; None if there is one shard."""
+        found = deciding_columns(tuple(self.outputs.values()), [inlet.punctuate for inlet in self.inlets])
+        return found if self.wanted_shards > 1 else None
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are."""
+        return 1 if self.columns is None else self.wanted_shards
+
+    def described(self) -> dict[str, str]:
+        """What the plan is, in words that differ where a stored state would not fit."""
+        return {**describe_steps(self.names), "shards": str(self.shards)}
+
+
+def _inlet(entry: Punctuate) -> Inlet:
+    if entry.cadence.occasion is not Occasion.BATCH and not entry.cadence.by_default:
+        hint = "leave every= out, or say so: every=Every.batch()"
+        raise PlanError(message("on Spark the rows of a micro-batch are simultaneous", {"step": entry.line}, hint))
+    *before, _ = walk(entry)
+    for node in before:
+        if not isinstance(node, SourceNode | Where | Select | MapBatches | AssignWindow):
+            facts, hint = {"step": entry.line, "behind": node.line}, "sort, or take bands, before that"
+            raise PlanError(message("on Spark rows are waited for where they enter", facts, hint))
+    source, *steps = before
+    assert isinstance(source, SourceNode)
+    return Inlet(source, tuple(step for step in steps if isinstance(step, StepNode)), entry)
+
+
+def _needs_patience(line: str) -> PlanError:
+    hint = "say how long to wait for late rows: sort(patience=..., every=Every.batch())"
+    return PlanError(message("on Spark rows come in no order", {"read by": line}, hint))

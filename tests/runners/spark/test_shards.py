@@ -1,0 +1,241 @@
+"""Shards, without Spark around them: however many there are, together they give what one process gives."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slackwater as sw
+from slackwater.operators.emission import LATE
+from slackwater.plan.node import SideOutput, diverting_steps
+from slackwater.plan.rewrites import as_run
+from slackwater.runners.spark.packing import Arrivals, PackedRow, packs_of
+from slackwater.runners.spark.segment_store import Head, SegmentStore
+from slackwater.runners.spark.shard import Shard
+from slackwater.runners.spark.shard_plan import ShardPlan
+from slackwater.runners.spark.spreading import shard_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_SCHEMA = pa.schema({"at": pa.int64(), "k": pa.string(), "x": pa.float64(), "n": pa.int64()})
+_BATCH = sw.Every.batch()
+_PATIENT = 16
+"""No row is late for this: replicas of which one has lost rows contradict each other."""
+
+_Streams = list[sw.DisorderedStream]
+
+
+def _sorted(stream: sw.DisorderedStream, patience: int = 6) -> sw.OrderedStream:
+    return stream.sort(patience=patience, every=_BATCH)
+
+
+def _doubled(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch({"k": rows["k"], "twice": pa.array([2 * n for n in rows["n"].to_pylist()], pa.int64())})
+
+
+PLANS: dict[str, Callable[[_Streams], Sequence[Any]]] = {
+    "sort": lambda s: [_sorted(s[0])],
+    "where, select and sort": lambda s: [_sorted(s[0].where(nw.col("n") % 3 > 0).select("k", m=nw.col("n") + 1))],
+    "sort, then where": lambda s: [_sorted(s[0]).where(nw.col("n") % 2 == 0)],
+    "a function over rows": lambda s: [_sorted(s[0].map_batches(_doubled))],
+    "counts of windows": lambda s: [_sorted(s[0]).tumbling(5).group_by().aggregate(n=sw.count())],
+    "counts of windows and keys": lambda s: [
+        _sorted(s[0]).tumbling(5).group_by("k").aggregate(n=sw.count(), m=sw.max("n"), top=sw.top_k("x", 2))
+    ],
+    "hopping windows": lambda s: [_sorted(s[0]).hopping(8, 4).group_by("k").aggregate(n=sw.sum("n"))],
+    "sliding windows": lambda s: [_sorted(s[0]).sliding(4).group_by("k").aggregate(n=sw.count())],
+    "counts of fewer keys": lambda s: [
+        _sorted(s[0])
+        .tumbling(4)
+        .group_by("k", "n")
+        .aggregate(c=sw.count())
+        .tumbling(8)
+        .group_by("k")
+        .aggregate(n=sw.sum("c"))
+    ],
+    "union": lambda s: [sw.union(_sorted(s[0]), _sorted(s[1], 3)).tumbling(5).group_by("k").aggregate(n=sw.count())],
+    "join": lambda s: [_sorted(s[0]).select("k", "n").join(_sorted(s[1]).select("k", other="n"), on="k", within=3)],
+    "followed_by": lambda s: [
+        _sorted(s[0]).select("k", "n").followed_by(_sorted(s[1]).select("k", other="n"), on="k", within=4)
+    ],
+    "bands of counts": lambda s: list(s[0].tumbling(5).group_by("k").in_bands(2, 6, 12, every=_BATCH, n=sw.count())),
+    "bands of events": lambda s: list(s[0].in_bands(2, 6, every=_BATCH)),
+    "replicas": lambda s: [sw.merge_replicas(_sorted(s[0], _PATIENT), _sorted(s[1], _PATIENT))],
+    "replicas of counts": lambda s: [
+        sw.merge_replicas(*(_sorted(one, _PATIENT).tumbling(5).group_by("k").aggregate(n=sw.count()) for one in s))
+    ],
+}
+
+
+def _rows(rng: Random, rows: int) -> pa.Table:
+    """Times that go back and tie, keys that are missing, zeros of both signs and NaNs."""
+    at, made = 0, []
+    for _ in range(rows):
+        at += rng.choice([0, 0, 1, 2])
+        time = max(0, at - rng.choice([0, 0, 0, 3, 9, 15]))
+        k, x = rng.choice(["a", "b", "c", "", None]), rng.choice([0.0, -0.0, 1.5, float("nan"), None])
+        made.append({"at": time, "k": k, "x": x, "n": rng.randint(-3, 3)})
+    return pa.Table.from_pylist(made, _SCHEMA)
+
+
+def _cut(table: pa.Table, rng: Random, cuts: int) -> list[pa.Table]:
+    edges = sorted(rng.randint(0, table.num_rows) for _ in range(cuts - 1))
+    return [table.slice(a, b - a) for a, b in pairwise([0, *edges, table.num_rows])]
+
+
+def _in_process(make: Callable[[_Streams], Sequence[Any]], cuts: list[list[pa.Table]]) -> Iterator[Counter[str]]:
+    """All rows that have come out after each round of cuts, by output."""
+    sources = [sw.PushSource(_SCHEMA, name=f"source {n}") for n in range(len(cuts))]
+    outputs = make([sw.stream(source, time="at") for source in sources])
+    late = {name: late.node for name, late in _late_of(outputs).items()}
+    given: Counter[str] = Counter()
+
+    def take(output: str) -> Callable[[pa.RecordBatch], None]:
+        return lambda rows: given.update(_spelled(output, rows))
+
+    sinks = [(stream, take(f"main {number}")) for number, stream in enumerate(outputs)]
+    sinks += [(sw.DisorderedStream(node), take(name)) for name, node in late.items()]
+    with sw.Query(sinks, clock=sw.ManualClock()) as query:
+        for turn in zip(*cuts, strict=True):
+            for source, rows in zip(sources, turn, strict=True):
+                if rows.num_rows:
+                    source.push(rows.combine_chunks())
+            query.work()
+            yield Counter(given)
+        for source in sources:
+            source.close()
+        query.run_to_end()
+        yield Counter(given)
+
+
+def _late_of(outputs: Sequence[Any]) -> dict[str, sw.DisorderedStream]:
+    steps = diverting_steps(*(stream.node for stream in outputs))
+    return {name: sw.DisorderedStream(SideOutput(step, LATE)) for step, name in steps.items()}
+
+
+def _spelled(output: str, rows: pa.RecordBatch) -> list[str]:
+    return [f"{output}: {row}" for row in rows.to_pylist()]
+
+
+def _shard_plan(make: Callable[[_Streams], Sequence[Any]], sources: int, shards: int) -> ShardPlan:
+    streams = [sw.stream(sw.PushSource(_SCHEMA, name=f"source {n}"), time="at") for n in range(sources)]
+    outputs = make(streams)
+    named = {f"main {number}": stream.node for number, stream in enumerate(outputs)}
+    named |= {name: late.node for name, late in _late_of(outputs).items()}
+    return ShardPlan(dict(zip(named, as_run(*named.values()), strict=True)), shards)
+
+
+class _Segments(dict[int, bytes]):
+    """Segments in memory."""
+
+    def read(self, number: int) -> bytes | None:
+        return self.get(number)
+
+    def write(self, number: int, segment: bytes) -> None:
+        self[number] = segment
+
+    def remove(self, number: int) -> None:
+        del self[number]
+
+
+def _in_shards(plan: ShardPlan, cuts: list[list[pa.Table]], rng: Random, *, store: bool) -> Iterator[Counter[str]]:
+    """The same, from shards; between two rounds each is stored and made anew, if it is to be."""
+    shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
+    segments = {key: _Segments() for key in shards}
+    given: Counter[str] = Counter()
+    for turn in zip(*cuts, strict=True):
+        arrivals = {key: Arrivals() for key in shards}
+        packed: list[PackedRow] = []
+        for pack, rows in zip(packs_of(plan, chunk_rows=7), turn, strict=True):
+            for task, part in enumerate(_cut(rows, rng, 2)):
+                packed += pack.packed(task, part.to_batches())
+        for row in rng.sample(packed, len(packed)):  # a shuffle keeps no order
+            arrivals[row.shard].add(row)
+        for key, shard in shards.items():
+            for output, rows in shard.take(arrivals[key]):
+                given.update(_spelled(output, rows))
+            if store:
+                SegmentStore().save(segments[key], shard.snapshot())
+                head = Head.read(segments[key])
+                assert head is not None
+                shards[key] = Shard(plan, SegmentStore.load(segments[key], head, {})[1])
+        yield Counter(given)
+    for shard in shards.values():
+        for output, rows in shard.end():
+            given.update(_spelled(output, rows))
+    yield Counter(given)
+
+
+@pytest.mark.parametrize("name", PLANS)
+@given(seed=st.integers(0, 10**6), shards=st.sampled_from([1, 3, 8]), cuts=st.integers(1, 5), store=st.booleans())
+def test_shards_together_give_what_one_process_gives(name: str, seed: int, shards: int, cuts: int, store: bool) -> None:
+    """After every micro-batch, and after the last flush, the same rows and late rows, whatever goes to which shard.
+
+    Spans of unchanged lifetimes go out in order of their starts: of a key that others hold back they may come earlier.
+    """
+    rng = Random(seed)
+    sources = 2
+    plan = _shard_plan(PLANS[name], sources, shards)
+    read = len(plan.inlets)
+    tables = [_rows(rng, rng.randint(0, 60)) for _ in range(sources)]
+    if "replicas" in name:
+        tables = [tables[0]] * sources
+    turns = [_cut(table, rng, cuts) for table in tables]
+    expected = _in_process(PLANS[name], turns)
+    got = _in_shards(plan, turns[:read], Random(seed), store=store)
+    for turn, (ours, theirs) in enumerate(zip(got, expected, strict=True)):
+        assert ours >= theirs
+        assert ours == theirs or (name == "sliding windows" and turn < cuts)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("sort", None),
+        ("where, select and sort", None),
+        ("counts of windows", None),
+        ("counts of windows and keys", [("k",)]),
+        ("counts of fewer keys", [("k",)]),
+        ("union", [("k",), ("k",)]),
+        ("join", [("k",), ("k",)]),
+        ("followed_by", [("k",), ("k",)]),
+        ("bands of counts", [("k",)]),
+        ("bands of events", None),
+        ("replicas", [("at", "k", "x", "n")] * 2),
+        ("replicas of counts", [("k",), ("k",)]),
+    ],
+)
+def test_columns_that_all_steps_have_for_keys_decide_the_shard(name: str, columns: list[Any] | None) -> None:
+    """Where there are none, one shard takes all."""
+    plan = _shard_plan(PLANS[name], 2, 8)
+    assert (None if plan.columns is None else list(plan.columns.values())) == columns
+    assert plan.shards == (1 if columns is None else 8)
+
+
+def test_rows_are_spread_over_all_shards() -> None:
+    """Evenly, as far as their keys are."""
+    plan = _shard_plan(PLANS["counts of windows and keys"], 1, 8)
+    (pack,) = packs_of(plan)
+    table = pa.table({"at": [0] * 8_000, "k": [str(n) for n in range(8_000)], "x": [0.0] * 8_000, "n": [0] * 8_000})
+    rows: Counter[int] = Counter()
+    for one in pack.packed(0, table.cast(_SCHEMA).to_batches()):
+        rows[one.shard] += one.rows if one.body else 0
+    assert sorted(rows) == sorted(shard_keys(8))
+    assert min(rows.values()) > 800
+
+
+def test_what_a_plan_is_can_be_written_down() -> None:
+    """It says how many shards there are: with another number the rows of a key would look for their state in vain."""
+    described = _shard_plan(PLANS["counts of windows and keys"], 1, 3).described()
+    assert described["shards"] == "3"
+    assert json.loads(json.dumps(described)) == described
