@@ -30,7 +30,7 @@ laws: $(READY) ## only the laws (nothing lost, punctuations never go back, ...),
 test-long: $(READY) ## the laws and the merges of replicas with 10,000 examples each: for nights
 	@$(BIN)/python -m pytest -q tests/laws tests/operators/merging --hypothesis-profile=nightly
 
-bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|all, QUICK=1 for the short run: a table, then one JSON line
+bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|spark|all, QUICK=1 for the short run: a table, then one JSON line
 	@$(BIN)/python benchmarks/run.py $(NAME) $(if $(QUICK),--quick)
 
 figures: $(READY) ## redraw docs/figures from benchmarks/results

@@ -13,6 +13,7 @@ import merge
 import merge_scenarios
 import sort
 import sort_as_needed
+import spark
 import union
 from measure import Report, machine
 
@@ -26,6 +27,7 @@ BENCHMARKS: dict[str, tuple[Callable[..., None], ...]] = {
     "sort_as_needed": (sort_as_needed.run,),
     "bands": (bands.run,),
     "merge": (merge.run, merge_scenarios.run),
+    "spark": (spark.run,),
 }
 """What each name runs. The union's throughput belongs to the figures of on-demand punctuations too."""
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from slackwater.errors import PlanError, message
 from slackwater.runners.spark.metrics import METRIC_COLUMNS, METRICS
-from slackwater.runners.spark.unpacking import rows_of_output
+from slackwater.runners.spark.unpacking import local_rows, rows_of_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+
+_FEW_BYTES: Final = 1 << 20
+"""What an output may have of a micro-batch to be taken through the driver."""
 
 
 class Sink(Protocol):
@@ -85,11 +90,25 @@ class WriteOutputs:
         # Without it every sink would run the stateful step again.
         kept = released.persist()
         try:
+            sizes = self._sizes(kept)
             for output, sink in self.sinks.items():
-                if output == METRICS:
-                    rows = kept.where(kept["output"] == METRICS).select(*METRIC_COLUMNS)
-                else:
-                    rows = rows_of_output(kept, output, self.columns[output])
-                sink.write(rows, batch_id)
+                sink.write(self._rows(kept, output, sizes[output]), batch_id)
         finally:
             kept.unpersist()
+
+    def _sizes(self, kept: DataFrame) -> Counter[str]:
+        """How many bytes there are for each output. This is the pass in which everything is computed."""
+        sizes: Counter[str] = Counter()
+        for output, size in kept.selectExpr("output", "length(body)").collect():
+            sizes[output] += size or 0
+        return sizes
+
+    def _rows(self, kept: DataFrame, output: str, size: int) -> DataFrame:
+        if output == METRICS:
+            return kept.where(kept["output"] == METRICS).select(*METRIC_COLUMNS)
+        schema = self.columns[output]
+        if size > _FEW_BYTES:
+            return rows_of_output(kept, output, schema)
+        # A pass through Python workers costs more than to take a few rows to the driver and back.
+        bodies = [] if not size else [row.body for row in kept.where(kept["output"] == output).select("body").collect()]
+        return local_rows(bodies, schema, kept.sparkSession)

@@ -5,19 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from slackwater.runners.spark.arrow_bytes import from_buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
 def rows_of_output(released: DataFrame, output: str, schema: StructType) -> DataFrame:
     """The rows of one output among all that shards released, in the order in which they were."""
     return released.where(released["output"] == output).select("body").mapInArrow(_Unpack(), schema)
+
+
+def local_rows(bodies: Sequence[bytes], schema: StructType, session: SparkSession) -> DataFrame:
+    """The rows of some chunks as a frame that needs no Python worker: for rows that are few."""
+    tables = [pa.Table.from_batches([from_buffer(body)]) for body in bodies]
+    if not tables:
+        return session.createDataFrame([], schema)  # an empty Arrow table has no types over Connect
+    return session.createDataFrame(pa.concat_tables(tables))
 
 
 @dataclass(frozen=True)
