@@ -1,7 +1,7 @@
 """Slackwater: the time layer for PySpark."""
 
 from slackwater.policies.aggregates import count, count_distinct, max, mean, min, sum, top_k
-from slackwater.policies.agreement import Agreement
+from slackwater.policies.agreement import Agreement, Revise
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.punctuations import Punctuations
@@ -36,6 +36,7 @@ __all__ = [
     "Query",
     "Race",
     "Result",
+    "Revise",
     "RevisedStream",
     "Streams",
     "SystemClock",

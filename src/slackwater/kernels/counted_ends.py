@@ -144,16 +144,19 @@ def count_of(nodes: Column, node: int, which: int, entries: Column, end: int) ->
     return entries[at, COUNT] if at > NO_ENTRY and entries[at, END] == end else 0
 
 
-@kernel(f"int64({_LINES}, int64, int64, int64, {_LINES}, boolean)")
-def surplus_end(nodes: Column, node: int, one: int, other: int, entries: Column, latest: bool) -> int:
-    """An end that one list of a node counts more often than another, the first or the latest; NO_END if none is."""
+@kernel(f"int64({_LINES}, int64, int64, int64, {_LINES}, int64, boolean)")
+def surplus_end(nodes: Column, node: int, one: int, other: int, entries: Column, least: int, latest: bool) -> int:
+    """An end, not before the least, that one list of a node counts more often than another; NO_END if none is.
+
+    It is the first of them, or the latest.
+    """
     found = NO_END
     a, b = nodes[node, one], nodes[node, other]
     while a > NO_ENTRY:
         while b > NO_ENTRY and entries[b, END] < entries[a, END]:
             b = entries[b, NEXT]
         there = entries[b, COUNT] if b > NO_ENTRY and entries[b, END] == entries[a, END] else 0
-        if entries[a, COUNT] > there:
+        if entries[a, COUNT] > there and entries[a, END] >= least:
             found = entries[a, END]
             if not latest:
                 return found

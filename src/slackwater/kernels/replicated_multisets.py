@@ -91,6 +91,23 @@ def _due(nodes: Column, node: int, replica: int, entries: Column, complete: int)
     return min(first, entries[told, END] if told > NO_ENTRY else _FOREVER)
 
 
+@kernel(f"boolean({_TWO}, int64, {_TWO}, {_TWO}, int64, int64, int64)")
+def _take_in(
+    nodes: Column, node: int, entries: Column, standing: Column, replica: int, prior_end: int, end: int
+) -> bool:
+    """Count an event of a replica, in the place of the one with the prior end if there is one; False if it has none."""
+    start, ins = nodes[node, START], ENDS + replica
+    if prior_end != NO_END:
+        if not count_down(nodes, node, ins, entries, prior_end):
+            return False
+        standing[replica, TELLS] -= 1
+    if end > start:
+        count_up(nodes, node, ins, entries, end)
+        standing[replica, TELLS] += 1
+    standing[replica, NEWEST] = max(standing[replica, NEWEST], start)
+    return True
+
+
 # ---- agreeing with a replica ---------------------------------------------------------------------------------------
 
 
@@ -100,13 +117,13 @@ def _equal_count(nodes: Column, node: int, entries: Column, replica: int, lines:
     start, ins = nodes[node, START], ENDS + replica
     surplus = total(nodes, node, OUT_END, entries) - total(nodes, node, ins, entries)
     while surplus > 0:
-        end = surplus_end(nodes, node, OUT_END, ins, entries, False)
+        end = surplus_end(nodes, node, OUT_END, ins, entries, NO_END, False)
         count_down(nodes, node, OUT_END, entries, end)
         tell(lines, count, ADJUST, start, end, start, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
         surplus -= 1
     while surplus < 0:
-        end = surplus_end(nodes, node, ins, OUT_END, entries, False)
+        end = surplus_end(nodes, node, ins, OUT_END, entries, NO_END, False)
         count_up(nodes, node, OUT_END, entries, end)
         tell(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
@@ -114,26 +131,38 @@ def _equal_count(nodes: Column, node: int, entries: Column, replica: int, lines:
     return count
 
 
-@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], int64, int64, {_TWO}, int64)")
+@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], int64, {_TWO}, int64, {_TWO}, int64)")
 def _equal_ends(
-    nodes: Column, node: int, entries: Column, counters: Column, replica: int, t: int, lines: Column, count: int
+    nodes: Column,
+    node: int,
+    entries: Column,
+    counters: Column,
+    replica: int,
+    standing: Column,
+    t: int,
+    lines: Column,
+    count: int,
 ) -> int:
-    """Make the output have exactly the ends of the replica, as far as a punctuation freezes them."""
-    start, ins = nodes[node, START], ENDS + replica
+    """Make the output have exactly the ends of the replica, as far as a punctuation freezes them.
+
+    Ends that the output has frozen stay. A replica that came later need not have them; one that has others in their
+    place contradicts those before it.
+    """
+    start, ins, frozen = nodes[node, START], ENDS + replica, counters[COMPLETE]
     while True:
-        old = surplus_end(nodes, node, OUT_END, ins, entries, False)
-        new = surplus_end(nodes, node, ins, OUT_END, entries, False)
-        if min(old, new) == NO_END or min(old, new) >= t:
+        old = surplus_end(nodes, node, OUT_END, ins, entries, frozen, False)
+        new = surplus_end(nodes, node, ins, OUT_END, entries, NO_END, False)
+        if new == NO_END or (new >= t and (old == NO_END or old >= t)):
             break
-        # What freezes on one side is paired with what lasts longest on the other, unless that freezes, too.
-        old = old if old < t else surplus_end(nodes, node, OUT_END, ins, entries, True)
-        new = new if new < t else surplus_end(nodes, node, ins, OUT_END, entries, True)
-        if min(old, new) < counters[COMPLETE]:
+        if new < frozen or old == NO_END:
             # The output has promised otherwise: the replica is taken to have said what was told.
             counters[CONTRADICTED] += 1
-            count_down(nodes, node, ins, entries, new)
-            count_up(nodes, node, ins, entries, old)
+            told = surplus_end(nodes, node, OUT_END, ins, entries, NO_END, False)
+            _take_in(nodes, node, entries, standing, replica, new, start if told == NO_END else told)
             continue
+        # What freezes on one side is paired with what lasts longest on the other, unless that freezes, too.
+        old = old if old < t else surplus_end(nodes, node, OUT_END, ins, entries, frozen, True)
+        new = new if new < t else surplus_end(nodes, node, ins, OUT_END, entries, NO_END, True)
         count_down(nodes, node, OUT_END, entries, old)
         count_up(nodes, node, OUT_END, entries, new)
         tell(lines, count, ADJUST, start, old, new, HELD, nodes[node, AT], nodes[node, LENGTH])
@@ -186,7 +215,7 @@ def _settle(
     else:
         if nodes[node, START] >= counters[SETTLED]:
             count = _equal_count(nodes, node, entries, replica, lines, count)
-        count = _equal_ends(nodes, node, entries, counters, replica, t, lines, count)
+        count = _equal_ends(nodes, node, entries, counters, replica, standing, t, lines, count)
     if last_end(nodes, node, ENDS + replica, entries) < t:
         _forget(nodes, node, entries, counters, standing)
     return count
@@ -275,23 +304,6 @@ def _promise(
 # ---- taking elements -----------------------------------------------------------------------------------------------
 
 
-@kernel(f"boolean({_TWO}, int64, {_TWO}, {_TWO}, int64, int64, int64)")
-def _take_in(
-    nodes: Column, node: int, entries: Column, standing: Column, replica: int, prior_end: int, end: int
-) -> bool:
-    """Count an event of a replica, in the place of the one with the prior end if there is one; False if it has none."""
-    start, ins = nodes[node, START], ENDS + replica
-    if prior_end != NO_END:
-        if not count_down(nodes, node, ins, entries, prior_end):
-            return False
-        standing[replica, TELLS] -= 1
-    if end > start:
-        count_up(nodes, node, ins, entries, end)
-        standing[replica, TELLS] += 1
-    standing[replica, NEWEST] = max(standing[replica, NEWEST], start)
-    return True
-
-
 @kernel(f"boolean({_TWO}, int64, int64, {_TWO}, int64)")
 def _is_lacking(nodes: Column, node: int, ins: int, entries: Column, end: int) -> bool:
     """Whether a replica has an end more often than the output."""
@@ -349,7 +361,7 @@ def _revise(
     old = prior_end
     if count_of(nodes, node, OUT_END, entries, old) <= count_of(nodes, node, ins, entries, old):
         wanted = wanted and (end == start or more <= 0)
-        old = surplus_end(nodes, node, OUT_END, ins, entries, True)
+        old = surplus_end(nodes, node, OUT_END, ins, entries, counters[COMPLETE], True)
     if not wanted:
         return count
     if old == NO_END or min(old, end) < counters[COMPLETE]:

@@ -28,8 +28,8 @@ class CompareReplicas(StepNode):
         for replica in self.replicas:
             require_same_columns(self.verb, self.replicas[0].schema, replica.schema)
             if replica.properties.latent:
-                facts: dict[str, object] = {}
-                raise PlanError(message("compare_replicas needs times, and these events have none", facts))
+                facts, hint = {"replica": replica.line}, "give every event a time of its own: stream(..., time=...)"
+                raise PlanError(message("compare_replicas needs times, and these events have none", facts, hint))
             if not replica.properties.progressive:
                 raise NeedsOrder.at(self.verb, replica.line)
         _ = self.schema

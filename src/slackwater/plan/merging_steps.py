@@ -20,12 +20,13 @@ from slackwater.operators.merging.revised import MergeRevised
 from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.merging.strictly_ordered import MergeStrictlyOrdered
 from slackwater.plan.combining_steps import require_same_columns
-from slackwater.plan.node import Node, StepNode
-from slackwater.plan.properties import Extent, Order, Properties
+from slackwater.plan.node import Node, SourceNode, StepNode, walk
+from slackwater.plan.properties import Extent, Order, Properties, Stamps
 from slackwater.plan.revising_steps import doubting_end
 from slackwater.plan.row_steps import with_wide_dictionaries
 from slackwater.plan.tie_order import tells_ties_alike
 from slackwater.policies.agreement import Agreement, Tell
+from slackwater.policies.punctuations import When
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,10 +87,7 @@ class MergeReplicas(StepNode):
     def __post_init__(self) -> None:
         for replica in self.replicas:
             require_same_columns(self.verb, self.replicas[0].schema, replica.schema)
-            if replica.properties.latent:
-                raise PlanError(
-                    message("merge_replicas needs times, and these events have none", {}, "stamp them first")
-                )
+            _refuse_clocks(replica)
             if not replica.properties.progressive:
                 raise NeedsOrder.at(self.verb, replica.line)
         if self.ties_alike:
@@ -193,6 +191,20 @@ class MergeReplicas(StepNode):
                 return MergeRevisedWithKey(replicas, no_rows, where, resume, self.agreement, ordered)
             case Case.R4:
                 return MergeRevised(replicas, no_rows, where, resume, self.agreement, ordered)
+
+
+def _refuse_clocks(replica: Node) -> None:
+    """Refuse replicas that have their times, or their promises, from a clock."""
+    if replica.properties.stamps is not Stamps.EXTERNAL:
+        hint = "give every event a time of its own, the same in all replicas: stream(..., time=...)"
+        facts = {"replica": replica.line}
+        raise PlanError(message("merge_replicas tells events by their times, and these get theirs here", facts, hint))
+    for node in walk(replica):
+        if isinstance(node, SourceNode) and node.punctuations.when is not When.NEVER:
+            facts = {"source": node.details(), "punctuations": str(node.punctuations)}
+            hint = "leave punctuations= out: rows say how far a replica has come"
+            dead = "a replica that has died would go on promising by the clock, and silence the others"
+            raise PlanError(message(dead, facts, hint))
 
 
 def as_replica(node: Node) -> Node:

@@ -6,13 +6,15 @@ Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. IC
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
+from slackwater.progress.instants import FOREVER, as_duration
 
 if TYPE_CHECKING:
-    from slackwater.progress.instants import Duration
+    from slackwater.policies.punctuations import Length
 
 
 class Tell(Enum):
@@ -47,15 +49,29 @@ class Agreement:
     """The fraction of the replicas that must have told an event; at least one of them."""
 
     revise: Revise = Revise.WHEN_FROZEN
-    lag: Duration = 0
+    lag: Length = 0
     """How far the punctuations of the output stay behind those of the replicas."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.quorum <= 1:
+        if not isinstance(self.tell, Tell) or not isinstance(self.revise, Revise):
+            facts, hint = {"tell": self.tell, "revise": self.revise}, "choose one of Tell, and one of Revise"
+            raise PlanError(message("this is no agreement", facts, hint))
+        if isinstance(self.quorum, bool) or not isinstance(self.quorum, int | float) or not 0 <= self.quorum <= 1:
             hint = "0.5 waits for half of the replicas, 1 for all"
             raise PlanError(message("a quorum is a fraction of the replicas", {"got": self.quorum}, hint))
-        if self.lag < 0:
+        if isinstance(self.lag, bool) or not isinstance(self.lag, int | str | timedelta):
+            hint = 'write "5s", a timedelta, or a plain int where times are sequence numbers'
+            raise PlanError(message("this does not say how far to stay behind", {"lag": repr(self.lag)}, hint))
+        if isinstance(self.lag, int) and not 0 <= self.lag <= FOREVER:
             raise PlanError(message("a merged stream cannot promise more than its replicas", {"lag": self.lag}))
+
+    def resolved(self, *, calendar: bool) -> Agreement:
+        """The same in the units of a stream; refuse a lag of the other kind of time.
+
+        >>> Agreement.first().lagging("1s").resolved(calendar=True).lag
+        1000000
+        """
+        return self if self.lag == 0 else replace(self, lag=as_duration(self.lag, calendar=calendar))
 
     @classmethod
     def first(cls) -> Agreement:
@@ -96,7 +112,7 @@ class Agreement:
         """The same, with other revisions told before they freeze."""
         return replace(self, revise=revise)
 
-    def lagging(self, lag: Duration) -> Agreement:
+    def lagging(self, lag: Length) -> Agreement:
         """The same, with punctuations that stay behind by so much: less to be corrected, later promises."""
         return replace(self, lag=lag)
 

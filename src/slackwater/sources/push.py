@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -150,7 +150,15 @@ class PushSource:
             return [rows]
         if isinstance(rows, pa.Table):
             return rows.to_batches()
-        return [batch_of_rows([rows] if isinstance(rows, Mapping) else rows, self.schema, self.name)]
+        if isinstance(rows, Mapping):
+            return [batch_of_rows([rows], self.schema, self.name)]
+        if not isinstance(rows, Iterable):
+            facts, hint = (
+                {"source": self.name, "got": repr(rows)},
+                "push a mapping, mappings, or an Arrow table or batch",
+            )
+            raise SourceFailed(message("these are no rows", facts, hint))
+        return [batch_of_rows(list(rows), self.schema, self.name)]
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema != self.schema:

@@ -55,6 +55,8 @@ class Race:
         clock: Clock | None = None,
         feedback: bool = True,
     ) -> None:
+        if not plans:
+            raise PlanError(message("a race needs plans", {}, "Race(one, another)"))
         for plan in plans:
             _require_order(plan)
         self._feedback = feedback

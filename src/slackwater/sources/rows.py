@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -76,6 +76,9 @@ def _same(value: Any, kept: Any) -> bool:
         return value is kept
     if isinstance(value, datetime) and isinstance(kept, datetime) and (value.tzinfo is None) != (kept.tzinfo is None):
         return value.replace(tzinfo=None) == kept.replace(tzinfo=None)
+    if isinstance(value, datetime) and isinstance(kept, datetime) and value.tzinfo is not None:
+        # Python calls no two local times equal that are told twice in a night, not even the same moment.
+        return value.astimezone(UTC) == kept.astimezone(UTC)
     if isinstance(kept, float):
         return math.isnan(kept) if value != value else math.isclose(value, kept, rel_tol=1e-6)  # noqa: PLR0124
     return bool(value == kept) or not isinstance(value, int | float | Decimal | datetime)

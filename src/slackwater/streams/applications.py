@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slackwater.errors import SlackwaterError, message
+from slackwater.errors import PlanError, SlackwaterError, message
 from slackwater.events.written_times import as_instant
 from slackwater.plan.revising_steps import PromiseAtEnd
 from slackwater.policies.agreement import Agreement
 from slackwater.streams.disordered import DisorderedStream
+from slackwater.streams.event_stream import EventStream
 from slackwater.streams.replicas import merge_replicas
 from slackwater.streams.revised import RevisedStream
 
 if TYPE_CHECKING:
     from slackwater.events.written_times import Moment
-    from slackwater.streams.event_stream import EventStream
     from slackwater.streams.ordered import OrderedStream
     from slackwater.streams.query import Query
     from slackwater.streams.replicas import Replica
@@ -70,6 +70,9 @@ def jumpstart(seed: EventStream | RevisedStream, live: Replica, *, since: Moment
     >>> jumpstart(seed, live, since=3).settle().run().table.to_pydict()
     {'at': [1, 2, 3], 'x': ['a', 'b', 'c']}
     """
+    if not all(isinstance(stream, EventStream | RevisedStream) for stream in (seed, live)):
+        facts = {"seed": type(seed).__name__, "live": type(live).__name__}
+        raise PlanError(message("jumpstart takes streams", facts, "make them by stream(...) or changes(...)"))
     before = as_instant(since, seed.node.schema.time, "since")
     kind = RevisedStream if isinstance(seed, RevisedStream) else DisorderedStream
     told = kind(PromiseAtEnd(seed.node, before))

@@ -70,8 +70,8 @@ class EventStream(Stream):
 
         It is given an Arrow batch of all columns and answers a batch or table of one row for each, in the same order;
         these get the times of their rows. It must treat each row by itself, for it may be called with any cut of the
-        stream, and it is not called for rows that nobody is interested in any more. To leave rows out, use where(). Of
-        a stream that revises its events the function does not see the ends.
+        stream, and it is not called for rows that nobody is interested in any more. To leave rows out, use
+        where().
 
         The columns of the answers are learnt by trying the function on a few made-up rows, or named by `schema`; then
         it is not tried. It should have no side effects.

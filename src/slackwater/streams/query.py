@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from slackwater.events.changes import ChangeLog
     from slackwater.events.schema import EventSchema
     from slackwater.events.written_times import Moment
+    from slackwater.plan.node import Node
     from slackwater.progress.instants import Instant
     from slackwater.runners.in_process.replicas import ReplicaStanding
     from slackwater.runners.in_process.state import Snapshot
@@ -101,6 +102,9 @@ class Query:
         >>> seen
         [3, 4]
         """
+        if isinstance(bound, bool) or not isinstance(bound, int):
+            hint = "give microseconds since 1970 in UTC, or a sequence number"
+            raise PlanError(message("a bound is a whole number", {"got": repr(bound)}, hint))
         self._runner.ignore_before(bound)
 
     def run_to_end(self) -> Result:
@@ -138,18 +142,16 @@ class Query:
         >>> query.close()
         [4]
         """
-        time = replica.node.schema.time
-        replaced = None if instead_of is None else instead_of.node
-        self._runner.attach(replica.node, as_instant(tells_from, time, "tells_from"), replaced)
+        node = _node_of(replica)
+        replaced = None if instead_of is None else _node_of(instead_of)
+        self._runner.attach(node, as_instant(tells_from, node.schema.time, "tells_from"), replaced)
 
     def detach(self, replica: Stream) -> None:
         """Listen to a replica of a merge no longer. What it sends is read, and dropped, until it is attached again.
 
-        A replica that was cut off is detached before its source is closed: steps such as aggregate() take an end for
-        the end of all rows, and answer. The only replica that is attached cannot be detached. If all others have
-        ended, the merged stream ends.
+        The only replica that is attached cannot be detached. If all others have ended, the merged stream ends.
         """
-        self._runner.detach(replica.node)
+        self._runner.detach(_node_of(replica))
 
     def replicas(self) -> list[ReplicaStanding]:
         """How each replica of each merge stands: attached, joined, how far it has come, ended. See `str` of one.
@@ -160,7 +162,7 @@ class Query:
 
     def waits_to_join(self, replica: Stream) -> bool:
         """Whether a replica is attached and has not joined yet. Cost: none worth speaking of."""
-        return self._runner.waits_to_join(replica.node)
+        return self._runner.waits_to_join(_node_of(replica))
 
     def snapshot(self) -> Snapshot:
         """The state of every step, to be handed to open(resume=...). Rows not yet taken from sources are not in it."""
@@ -234,3 +236,11 @@ def starts_of(stream: Stream, clock: Clock | None = None) -> NDArray[np.int64]:
 
 def _show(schema: EventSchema | ChangeLog, callback: Callback, batch: EventBatch) -> None:
     callback(schema.show(batch))
+
+
+def _node_of(stream: Any) -> Node:
+    node = getattr(stream, "node", None)
+    if node is None:
+        facts, hint = {"got": repr(stream)}, "name a stream that was given to merge_replicas()"
+        raise PlanError(message("a replica is a stream", facts, hint))
+    return node

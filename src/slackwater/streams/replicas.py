@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 from slackwater.errors import PlanError, message
@@ -14,8 +15,6 @@ from slackwater.streams.ordered import OrderedStream
 from slackwater.streams.revised import RevisedStream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from slackwater.events.written_times import Moment
     from slackwater.plan.node import Node
     from slackwater.progress.frontier import Port
@@ -79,6 +78,12 @@ def merge_replicas(
         raise PlanError(
             message("merge_replicas takes streams", facts, "merge_replicas(a, b), not merge_replicas([a, b])")
         )
+    if not isinstance(agreement, Agreement | None):
+        facts, hint = {"got": repr(agreement)}, "write agreement=sw.Agreement.first(), or another of its kind"
+        raise PlanError(message("this is no agreement", facts, hint))
+    if not isinstance(waiting, Sequence) or not isinstance(tells_from, Mapping | None):
+        facts, hint = {"waiting": waiting, "tells_from": tells_from}, "waiting=[green], tells_from={green: time}"
+        raise PlanError(message("waiting is a list of replicas, and tells_from names a time for some", facts, hint))
     ports = {replica.node: port for port, replica in reversed(list(enumerate(replicas)))}
     later = {
         _port_of(replica, ports, "tells_from"): as_instant(moment, replica.node.schema.time, "tells_from")
@@ -86,7 +91,8 @@ def merge_replicas(
     }
     attendance = Attendance(frozenset(_port_of(one, ports, "waiting") for one in waiting), later, attachable)
     nodes = tuple(as_replica(replica.node) for replica in replicas)
-    merged = MergeReplicas(nodes, agreement or Agreement.frozen(), ties_alike, attendance, ports)
+    chosen = (agreement or Agreement.frozen()).resolved(calendar=first.node.schema.calendar)
+    merged = MergeReplicas(nodes, chosen, ties_alike, attendance, ports)
     if merged.revises:
         return RevisedStream(merged)
     return OrderedStream(merged if merged.properties.ordered else Sort(merged))

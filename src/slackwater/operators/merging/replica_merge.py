@@ -4,8 +4,9 @@ A replica may be attached late, with the time from which on it tells everything.
 there it has not joined: its events count, its punctuations do not, for it knows nothing of what was before. A replica
 that is detached is not listened to any more; attached again, it begins anew.
 
-An input that ends may have told everything, or have been cut off: it says nothing by it. When all have ended, the one
-that has come furthest is taken to have told everything, and nothing is held any more.
+An input that ends may have told everything, or have been cut off: it says nothing by it. What steps above flush at the
+end of such an input is kept, for it may lack what was still on its way. When all have ended, the one that has come
+furthest is taken to have told everything, its flush included, and nothing is held any more.
 Paper: ICDE 2012, section V-B.
 """
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from slackwater.errors import PlanError, message
-from slackwater.events.batch import punctuation_like
+from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.kinds import Kind
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.merging.kept_word import said_after
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from slackwater.events.batch import EventBatch
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
 
@@ -45,6 +45,14 @@ class Replica:
     said: Instant = BEGINNING
     attached: bool = True
     ended: bool = False
+    ending: bool = False
+    """Whether its sources have ended, so that what comes now is no more than a flush."""
+
+    newest: Instant = BEGINNING
+    """How far its sources had come when they ended."""
+
+    flushed: tuple[EventBatch, ...] = ()
+    """What steps above have flushed."""
 
     def has_joined(self, complete_before: Instant) -> bool:
         """Whether its punctuations count, where the output is complete up to here."""
@@ -92,6 +100,9 @@ class ReplicaMerge(Operator[StateT]):
         replica = self._replicas[port]
         if not replica.attached or not len(batch):
             return NOTHING
+        if replica.ending:
+            self._replicas[port] = replace(replica, flushed=(*replica.flushed, batch.data()))
+            return NOTHING
         waiting = self.waits_to_join()
         said = said_after(batch, replica.said, self._where)
         told = self._listen(port, batch) if port in waiting else self._merge(port, batch)
@@ -112,6 +123,14 @@ class ReplicaMerge(Operator[StateT]):
         said = self._replicas[port].said
         return self._merge(port, punctuation_like(self._no_rows, said)) if said > BEGINNING else []
 
+    def doubt(self, port: Port, newest: Instant) -> None:
+        """Learn that the sources of a replica have ended, at a newest time: what comes now is no more than a flush."""
+        self._replicas[port] = replace(self._replicas[port], ending=True, newest=newest)
+
+    def listen_again(self) -> None:
+        """Take it that replicas which had ended go on: a query was resumed, and has new sources."""
+        self._replicas = [replace(one, ended=False, ending=False, flushed=()) for one in self._replicas]
+
     def on_end(self, port: Port) -> Emission:
         """Note that a replica has ended; with the last of them, so does the output."""
         self._replicas[port] = replace(self._replicas[port], ended=True)
@@ -120,7 +139,7 @@ class ReplicaMerge(Operator[StateT]):
         told = self._close_gaps()
         listened_to = self._listened_to()
         if listened_to:
-            told += self._merge(self._furthest(listened_to), punctuation_like(self._no_rows, FOREVER))
+            told += self._agree_before(self._furthest(listened_to), FOREVER)
         self._finish()
         return Emission.of(*told)
 
@@ -139,12 +158,19 @@ class ReplicaMerge(Operator[StateT]):
         return [port for port, replica in enumerate(self._replicas) if replica.attached]
 
     def _furthest(self, ports: Sequence[Port]) -> Port:
-        """The replica that has promised most; of equally far ones, who knows more."""
-        return max(ports, key=lambda port: (self._replicas[port].said, self._tells(port)))
+        """The replica that has come furthest, by its promises or its flush; of equals who has promised more."""
+
+        def how_far(port: Port) -> tuple[Instant, Instant, int]:
+            replica = self._replicas[port]
+            return max(replica.said, replica.newest), replica.said, self._tells(port)
+
+        return max(ports, key=how_far)
 
     def _agree_before(self, port: Port, t: Instant) -> list[EventBatch]:
-        """Let the output be what a replica has told of the time before an instant."""
-        return self._merge(port, punctuation_like(self._no_rows, t))
+        """Let the output be what a replica has told of the time before an instant, in its flush, too."""
+        flushed, self._replicas[port] = self._replicas[port].flushed, replace(self._replicas[port], flushed=())
+        rows = [told for batch in flushed if batch.rows for told in self._merge(port, batch)]
+        return [*rows, *self._merge(port, punctuation_like(self._no_rows, t))]
 
     def attach(self, port: Port, tells_from: Instant) -> None:
         """Listen to a replica, a new one or one that was detached, that tells everything from a time on."""

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
+from slackwater.errors import BadElement, message
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import gather
 from slackwater.events.kinds import Kind
 from slackwater.kernels import replica_standing as standing
 from slackwater.kernels import replicated_events as kernel
+from slackwater.operators.merging.kept_word import element_at
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.operators.row_bytes import WORD, RowBytes, RowCodec
 from slackwater.policies.agreement import Agreement, Revise, Tell
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     _Column = NDArray[np.int64]
     _Arrays = tuple[_Column, _Column, NDArray[np.int32], _Column, _Column]
 
-_PUNCTUATE, _ADJUST = int(Kind.PUNCTUATE), int(Kind.ADJUST)  # plain numbers compare faster
+_INSERT, _ADJUST, _PUNCTUATE = int(Kind.INSERT), int(Kind.ADJUST), int(Kind.PUNCTUATE)  # plain numbers compare faster
 _LEAST_NODES: Final = 1_024
 _LINES: Final = 4_096
 """Lines that a call may tell beyond one per element; it is called again when there are more."""
@@ -83,6 +85,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         "_codec",
         "_counters",
         "_held",
+        "_lag",
         "_lines",
         "_nodes",
         "_rules",
@@ -108,6 +111,8 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         else:
             self._restore(resume)
         self._agreement = agreement or Agreement.first()
+        assert isinstance(self._agreement.lag, int), "a lag in the units of the stream"
+        self._lag = self._agreement.lag
         self._rules = self._as_rules()
 
     def _empty(self) -> None:
@@ -136,13 +141,13 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         chosen = self._agreement
         attached = sum(replica.attached for replica in self._replicas)
         quorum = max(1, math.ceil(chosen.quorum * attached))
-        return np.array([_FIRST[chosen.tell], quorum, _REVISION[chosen.revise], chosen.lag])
+        return np.array([_FIRST[chosen.tell], quorum, _REVISION[chosen.revise], self._lag])
 
     def _tells(self, port: Port) -> int:
         return int(self._standing[port, standing.TELLS])
 
     def _agree_before(self, port: Port, t: Instant) -> list[EventBatch]:
-        return super()._agree_before(port, min(t, FOREVER - self._agreement.lag) + self._agreement.lag)
+        return super()._agree_before(port, min(t, FOREVER - self._lag) + self._lag)
 
     @property
     def complete_before(self) -> Instant:
@@ -160,6 +165,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         return int(self._counters[kernel.CONTRADICTED])
 
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
+        self._refuse_empty(port, batch)
         payloads = self._codec.encode(batch.payload)
         self._make_room(batch.rows, len(payloads.words))
         if len(batch) + _LINES > self._lines.shape[1]:
@@ -175,6 +181,17 @@ class RevisedReplicas(ReplicaMerge[StateT]):
             if at < len(batch):
                 row = at - len(batch.slice(0, at).punctuations())
         return told
+
+    def _refuse_empty(self, port: Port, batch: EventBatch) -> None:
+        """Refuse an event that ends when it starts: it could not be told from one that was taken back."""
+        if batch.end is None:
+            return
+        empty = batch.end <= batch.start
+        empty &= batch.kinds() == _INSERT
+        if empty.any():
+            facts = {"replica": port, "element": element_at(batch, int(np.argmax(empty)))}
+            hint = "leave such events out by where(), or let them last"
+            raise BadElement(message(f"{self._where} got an event that ends when it starts", facts, hint))
 
     def _state(self) -> _Arrays:
         return self._nodes, self._bounds, self._table, self._held, self._counters

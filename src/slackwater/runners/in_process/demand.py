@@ -41,7 +41,7 @@ class SourceDriver(Output):
 
     __slots__ = (
         "_interest", "_lead", "_no_rows", "_promised", "_reader", "_said", "_schema", "_stamps",
-        "end_sent", "live", "next_beat", "policy",
+        "end_sent", "live", "newest", "next_beat", "policy",
     )  # fmt: skip
 
     def __init__(self, name: str, node: SourceNode, reader: Reader, now: Instant) -> None:
@@ -50,6 +50,9 @@ class SourceDriver(Output):
         self.policy = node.punctuations
         self.next_beat = now + self.policy.every
         self.end_sent = False
+        self.newest: Instant = BEGINNING
+        """The greatest time of its rows."""
+
         self._reader = reader
         self._schema = node.schema
         self._stamps = node.properties.stamps
@@ -77,6 +80,7 @@ class SourceDriver(Output):
             self._keep_word(batch)
             self._keep_promise(batch, arrived)
         self.counters.rows_in += batch.rows
+        self.newest = max(self.newest, int(batch.start.max(initial=BEGINNING)))
         wanted = self._interest.rows_of(batch)
         self.counters.ignored = self._interest.ignored
         return wanted

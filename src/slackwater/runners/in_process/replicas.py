@@ -17,6 +17,7 @@ from slackwater.errors import PlanError, message
 from slackwater.operators.merging.replica_merge import ReplicaMerge
 from slackwater.plan.merging_steps import MergeReplicas, as_replica
 from slackwater.plan.node import Node, SideOutput, SourceNode, walk
+from slackwater.plan.revising_steps import DoubtEnd, PromiseAtEnd
 from slackwater.plan.rewrites import as_run
 from slackwater.progress.instants import format_instant
 from slackwater.runners.in_process.demand import SourceDriver
@@ -88,6 +89,8 @@ def take_attendance(step: Step, node: MergeReplicas, state: Any) -> None:
         arc.heard = arc.port not in node.attendance.waiting if state is None else state.replicas[arc.port].attached
         arc.asleep = not arc.heard and arc.port in node.attendance.waiting
     step.open_inputs = sum(arc.heard for arc in step.inputs)
+    if state is not None:
+        _merge_at(step).listen_again()
 
 
 def sources_asleep(graph: Graph) -> set[SourceDriver]:
@@ -198,6 +201,20 @@ class Replicas:
                     facts = {**facts, "shared": producer.name}
                     raise PlanError(message("this replica shares a step with others, and cannot be replaced", facts))
 
+    def doubt_end_of(self, source: SourceDriver) -> None:
+        """Tell merges which of their replicas get nothing but flushes any more, now that a source has ended."""
+        for step in self._merges:
+            assert isinstance(step, Step)
+            for arc in step.inputs:
+                above = self._graph.sources_above(step, arc.port)
+                if source in above and all(one.end_sent for one in above) and self._flushes(arc):
+                    _merge_of(arc).doubt(arc.port, max(one.newest for one in above))
+
+    def _flushes(self, arc: Arc) -> bool:
+        """Whether steps of a replica flush at its end, which nobody has said to be more than a cut."""
+        node = self._graph.nodes.get(arc.producer)
+        return isinstance(node, DoubtEnd) and not any(isinstance(one, PromiseAtEnd) for one in walk(node))
+
     def waits_to_join(self, arc: Arc) -> bool:
         """Whether a replica is attached and its promises do not count yet."""
         return arc.port in _merge_of(arc).waits_to_join()
@@ -229,6 +246,11 @@ class Replicas:
 def has_ended(producer: Step | SourceDriver) -> bool:
     """Whether a producer has put out its last."""
     return producer.end_sent if isinstance(producer, SourceDriver) else producer.open_inputs == 0
+
+
+def _merge_at(step: Step) -> ReplicaMerge[Any]:
+    assert isinstance(step.operator, ReplicaMerge)
+    return step.operator
 
 
 def _merge_of(arc: Arc) -> ReplicaMerge[Any]:

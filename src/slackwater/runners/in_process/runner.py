@@ -204,11 +204,10 @@ class InProcessRunner:
         """Whether a replica is attached and its promises do not count yet."""
         return self._replicas.waits_to_join(self._replicas.arc_of(replica))
 
-    def _require_pause(self) -> None:
+    def _require_pause(self, rule: str = "replicas come and go between two steps of a query") -> None:
         self._refuse_if_failed()
         if self._at_work:
-            hint = "do it where the query is driven, not in a callback"
-            raise PlanError(message("replicas come and go between two steps of a query", {}, hint))
+            raise PlanError(message(rule, {}, "do it where the query is driven, not in a callback"))
 
     def _build_nodes(self, names: dict[Node, str]) -> tuple[Graph, dict[Node, tuple[Step | SourceDriver, Output]]]:
         return build_nodes(names, self._clock, self._wake.set, {})
@@ -225,6 +224,7 @@ class InProcessRunner:
 
     def snapshot(self) -> Snapshot:
         """The state of every operator, by step; taken between steps, when the queues are empty."""
+        self._require_pause("a snapshot is taken between two steps of a query")
         states = {step.name: step.operator.snapshot() for step in self._graph.steps}
         return Snapshot(states, self._graph.plan)
 
@@ -371,6 +371,7 @@ class InProcessRunner:
                 self._put(source, batch)
         if source.exhausted:
             source.end_sent = True
+            self._replicas.doubt_end_of(source)
             self._put(source, None)
         return batch is not None or source.end_sent
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from slackwater.operators.merging.replica_merge import ReplicaMerge
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.sort import SortOperator
-from slackwater.plan.node import Node, SideOutput, StepNode
+from slackwater.plan.node import Node, SideOutput, StepNode, walk
 from slackwater.plan.ordering_steps import Punctuate
+from slackwater.plan.revising_steps import DoubtEnd
 from slackwater.policies.cadence import Cadence, Occasion
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners.in_process.state import Snapshot, require_same_plan
@@ -74,10 +76,23 @@ class Shard:
 
     def end(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out all that is held: no micro-batch will come any more."""
+        self._doubt_flushes()
         for step, operator in self._operators.items():  # producers before consumers
             for port in range(len(step.inputs)):
                 self._put_all(step, operator.on_end(port))
         yield from self._handed_out()
+
+    def _doubt_flushes(self) -> None:
+        """Tell merges that what comes from their replicas now is no more than a flush."""
+        for step, operator in self._operators.items():
+            if isinstance(operator, ReplicaMerge):
+                for port, replica in enumerate(step.inputs):
+                    if isinstance(replica, DoubtEnd):
+                        operator.doubt(port, self._newest_above(replica))
+
+    def _newest_above(self, replica: Node) -> Instant:
+        entries = [self._operators[node] for node in walk(replica) if isinstance(node, Punctuate)]
+        return max(entry.snapshot().high_water for entry in entries)
 
     def snapshot(self) -> Snapshot:
         """The state of every step."""
