@@ -101,7 +101,9 @@ class Pack:
         """Read rows, which refuses those without a time, and do what is done to them before they are packed."""
         operators = [step.build(f"{step.verb} of {self.where}") for step in self.steps]
         for chunk in _gathered(batches, self.chunk_rows):
-            treated = [self.schema.read(chunk, self.where)]
+            # Spark shows timestamps in the zone of its session.
+            rows = chunk if chunk.schema.types == self.schema.shown.types else chunk.cast(self.schema.shown)
+            treated = [self.schema.read(rows, self.where)]
             for operator in operators:
                 treated = [after for before in treated for after in operator.on_batch(0, before).batches]
             yield from (events for events in treated if events.rows)

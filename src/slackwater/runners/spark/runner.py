@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -14,6 +15,7 @@ from slackwater.plan.node import SideOutput, SourceNode, diverting_steps, walk
 from slackwater.plan.rewrites import as_run
 from slackwater.runners.spark.host import RELEASED_SPARK, HostAll, ShardHost
 from slackwater.runners.spark.metrics import METRICS
+from slackwater.runners.spark.native import run_natively
 from slackwater.runners.spark.packing import CHUNK_ROWS, PACKED_SPARK, packs_of
 from slackwater.runners.spark.query import OBSERVED, SparkQuery
 from slackwater.runners.spark.settings import default_shards, require_rocks_db, settled, stream_settings
@@ -175,8 +177,10 @@ def _sinks_of(
 
 def _packed(plan: ShardPlan, frames: Sequence[DataFrame], chunk_rows: int) -> DataFrame:
     """The rows of all ways in, packed for the shards."""
-    packs = packs_of(plan, chunk_rows)
-    packed = [frame.mapInArrow(pack, PACKED_SPARK) for frame, pack in zip(frames, packs, strict=True)]
+    packed = []
+    for pack, inlet, frame in zip(packs_of(plan, chunk_rows), plan.inlets, frames, strict=True):
+        treated, schema, done = run_natively(frame, inlet.source, inlet.steps)
+        packed.append(treated.mapInArrow(replace(pack, schema=schema, steps=pack.steps[done:]), PACKED_SPARK))
     return reduce(lambda one, other: one.union(other), packed)
 
 
