@@ -13,8 +13,10 @@ QUICK  ?=
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(READY) ## join two very uneven live streams in order, without idle-waiting
+demo: $(READY) ## join two very uneven live streams in order; then count a year of flights on Spark, each exactly once
 	@$(BIN)/python examples/uneven_streams.py
+	@echo
+	@$(BIN)/python -u examples/flights_on_spark.py
 
 test: check ## ruff, mypy and all tests
 	@$(BIN)/python -m pytest -q
@@ -27,7 +29,8 @@ check: $(READY) ## ruff and mypy only
 laws: $(READY) ## only the laws (nothing lost, punctuations never go back, ...), with more examples each
 	@$(BIN)/python -m pytest -q tests/laws --hypothesis-profile=thorough
 
-test-long: $(READY) ## the laws and the merges of replicas with 10,000 examples each: for nights
+test-long: $(READY) ## Spark killed at 20 moments; the laws and the merges of replicas with 10,000 examples each: for nights
+	@$(BIN)/python -m pytest -q -m long
 	@$(BIN)/python -m pytest -q tests/laws tests/operators/merging --hypothesis-profile=nightly
 
 bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|spark|all, QUICK=1 for the short run: a table, then one JSON line
