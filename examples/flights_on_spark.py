@@ -116,7 +116,7 @@ def start(session: SparkSession, folder: Path) -> SparkQuery:
     return sw.start_together(
         list(zip(hourly_counts(airports), folders, strict=True)),
         checkpoint=str(folder / "checkpoint"),
-        late={f"punctuate#{number}": str(folder / "late" / name) for number, name in enumerate(AIRPORTS, start=1)},
+        late={name: str(folder / "late" / name) for name in AIRPORTS},
         trigger={"availableNow": True},
     )
 

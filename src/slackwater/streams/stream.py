@@ -156,7 +156,7 @@ class Stream:
 
         A sink is the path of a folder for Parquet files, a function of the rows and the number of a micro-batch, or
         something like FolderSink. `main` takes the rows; `late` those that come too late, where several steps divert
-        such rows one sink for each, by the name of the step; `metrics` a row for each micro-batch and shard. After a
+        such rows one sink for each, by the name of the source; `metrics` a row for each micro-batch and shard. After a
         crash the last micro-batch is written again, under its number. `trigger` is what Spark's own trigger() takes,
         such as {"availableNow": True}. `options` are shards and chunk_rows.
         """

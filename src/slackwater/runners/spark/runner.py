@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE
-from slackwater.plan.node import SideOutput, SourceNode, diverting_steps, walk
+from slackwater.plan.node import SideOutput, SourceNode, StepNode, diverting_steps, walk
 from slackwater.plan.rewrites import as_run
 from slackwater.runners.spark.host import RELEASED_SPARK, HostAll, ShardHost
 from slackwater.runners.spark.metrics import METRICS
@@ -109,10 +109,17 @@ def _plan_of(roots: Sequence[Node], shards: int) -> ShardPlan:
             facts, hint = {"stream": root.line}, "settle() it: then each event is told once, when it is final"
             raise PlanError(message("on Spark the rows of a stream that is revised cannot be written yet", facts, hint))
     outputs = {MAIN if number == 1 else f"{MAIN}#{number}": root for number, root in enumerate(roots, start=1)}
-    diverting = diverting_steps(*roots)
-    late = {LATE if len(diverting) == 1 else name: SideOutput(step, LATE) for step, name in diverting.items()}
-    outputs |= late
+    outputs |= {name: SideOutput(step, LATE) for step, name in _names_of_late(roots).items()}
     return ShardPlan(dict(zip(outputs, as_run(*outputs.values()), strict=True)), shards)
+
+
+def _names_of_late(roots: Sequence[Node]) -> dict[StepNode, str]:
+    """What late rows are called: `late` if there is one such output, else by their sources, or else by their steps."""
+    steps = diverting_steps(*roots)
+    sources = {step: next(node.name for node in walk(step) if isinstance(node, SourceNode)) for step in steps}
+    if len(steps) == 1:
+        return dict.fromkeys(steps, LATE)
+    return sources if len(set(sources.values())) == len(steps) else steps
 
 
 def _session_of(roots: Sequence[Node]) -> SparkSession:
@@ -167,7 +174,7 @@ def _sinks_of(
             facts, hint = {"late": output}, "leave late= out, or choose Late.divert()"
             raise PlanError(message("no step of this plan diverts late rows", facts, hint))
     if len(diverted) > 1 and not isinstance(late, dict):
-        facts, hint = {"steps": ", ".join(diverted)}, "late={name of the step: sink, ...}"
+        facts, hint = {"steps": ", ".join(diverted)}, "late={name of the source: sink, ...}"
         raise PlanError(message("several steps divert late rows: say where those of each go", facts, hint))
     return {**sinks, **given, **({} if metrics is None else {METRICS: metrics})}
 
