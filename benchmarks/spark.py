@@ -46,7 +46,7 @@ def run(report: Report, *, quick: bool) -> None:
         _sort(report, lab, rows=500_000 if quick else 2_000_000, files=4 if quick else 6, turns=1 if quick else 2)
         _merge(report, lab, rows=200_000 if quick else 400_000, files=5 if quick else 6)
         _bands(report, lab, rows=200_000 if quick else 400_000, files=5 if quick else 6)
-        _growth(report, lab, rows=100_000 if quick else 500_000, held=(10, 40) if quick else (2, 20))
+        _growth(report, lab, rows=200_000 if quick else 500_000, held=(2, 10) if quick else (2, 20))
         if not quick:
             _linear(report, lab)
 

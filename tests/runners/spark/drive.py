@@ -1,6 +1,6 @@
-"""A driver of its own for tests: sorts the files of a folder on Spark, one file per micro-batch, until all are done.
+"""A driver of its own for tests: sorts the files of a folder over Spark Connect, one per micro-batch, to the last.
 
-    python drive.py classic|connect FOLDER PATIENCE
+    python drive.py FOLDER PATIENCE
 
 The folder holds `in`; `checkpoint`, `main` and `late` are made in it.
 """
@@ -30,15 +30,7 @@ def run(session: SparkSession, folder: str, patience: str) -> None:
     query.wait()
 
 
-def session_of(kind: str) -> SparkSession:
-    """A session with two cores, in this process or behind Spark Connect."""
-    if kind == "connect":
-        return SparkSession.builder.remote("local[2]").getOrCreate()
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    return builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-
-
 if __name__ == "__main__":
-    session = session_of(sys.argv[1])
-    run(session, *sys.argv[2:])
+    session = SparkSession.builder.remote("local[2]").getOrCreate()
+    run(session, *sys.argv[1:])
     session.stop()

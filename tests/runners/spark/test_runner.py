@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.errors import PlanError, RunError
@@ -27,7 +25,7 @@ from slackwater.runners import spark as on_spark
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 # Spark leaves sockets to its workers open; that is not for these tests to mend.
 pytestmark = [
@@ -136,30 +134,6 @@ def _read(folder: Path, like: pa.Table) -> pa.Table:
     return pa.concat_tables(parts).select(like.column_names).cast(like.schema)
 
 
-def _surroundings(folder: Path) -> dict[str, str]:
-    """Workers are the Python of these tests, and whatever Java and Spark leave behind is left in a folder of theirs."""
-    java_folder = folder / "java"
-    java_folder.mkdir(exist_ok=True)
-    return {
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_DIRS": str(java_folder),
-        "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={java_folder} -XX:-UsePerfData",
-    }
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A classic session."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in _surroundings(tmp_path_factory.mktemp("spark")).items():
-            patch.setenv(name, value)
-        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-        session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-        session.sparkContext.setLogLevel("OFF")
-        yield session
-        session.stop()
-
-
 # ---- the same as in process -----------------------------------------------------------------------------------------
 
 
@@ -250,10 +224,11 @@ def test_replicas_of_a_stream_are_told_once(session: SparkSession, tmp_path: Pat
     cuts = _Cuts.seeded(9, cuts=3, rows=900)
     for name, one in zip(("blue", "green"), _two(cuts), strict=True):
         one.write(tmp_path / name)
-    query = _merged(_stream(_streaming(session, tmp_path / name)) for name in ("blue", "green")).start(
+    frames = {name: _streaming(session, tmp_path / name) for name in ("blue", "green")}
+    query = _merged(sw.stream(frame, time="at", name=name) for name, frame in frames.items()).start(
         checkpoint=str(tmp_path / "checkpoint"),
         main=str(tmp_path / "main"),
-        late={"punctuate#1": str(tmp_path / "late blue"), "punctuate#2": str(tmp_path / "late green")},
+        late={name: str(tmp_path / f"late {name}") for name in ("blue", "green")},
         trigger={"availableNow": True},
     )
     query.wait()
@@ -310,16 +285,16 @@ def test_an_event_may_last(session: SparkSession) -> None:
     ]
 
 
-def test_spark_connect_gives_the_same(tmp_path: Path) -> None:
+def test_spark_connect_gives_the_same(tmp_path: Path, surroundings: Callable[[Path], dict[str, str]]) -> None:
     """The same calls on a session that has no JVM in its process."""
     cuts = _Cuts.seeded(3, cuts=3)
     cuts.write(tmp_path / "in")
-    with _driver("connect", tmp_path) as driver:
+    with _driver(tmp_path, surroundings(tmp_path)) as driver:
         assert driver.wait(_PATIENT_SECONDS) == 0, (tmp_path / "log").read_text()
     _assert_written(tmp_path, cuts.in_process())
 
 
-# ---- stopped, killed, resumed ---------------------------------------------------------------------------------------
+# ---- stopped, resumed ------------------------------------------------------------------------------------------------
 
 
 def test_a_query_goes_on_from_its_checkpoint(session: SparkSession, tmp_path: Path) -> None:
@@ -331,36 +306,11 @@ def test_a_query_goes_on_from_its_checkpoint(session: SparkSession, tmp_path: Pa
     _assert_written(tmp_path, cuts.in_process())
 
 
-@pytest.mark.parametrize(
-    ("moment", "not_yet"),
-    [
-        ("checkpoint/offsets/1", "checkpoint/state/0/0/2.changelog"),
-        ("checkpoint/state/0/0/2.changelog", "late/batch_id=1/_SUCCESS"),
-    ],
-    ids=["before its state was stored", "between its state and its rows"],
-)
-def test_a_query_whose_driver_was_killed_goes_on(
-    session: SparkSession, tmp_path: Path, moment: str, not_yet: str
-) -> None:
-    """Killed by SIGKILL in the second micro-batch, with its JVM: no row is lost, none is doubled."""
-    cuts = _Cuts.seeded(5, cuts=4)
-    cuts.write(tmp_path / "in")
-    with _driver("classic", tmp_path) as driver:
-        deadline = time.monotonic() + _PATIENT_SECONDS
-        while not (tmp_path / moment).exists():
-            assert driver.poll() is None, (tmp_path / "log").read_text()
-            assert time.monotonic() < deadline, moment
-            time.sleep(0.001)
-    assert not (tmp_path / not_yet).exists(), "it was killed too late to show what it should"
-    _start(session, tmp_path)
-    _assert_written(tmp_path, cuts.in_process())
-
-
 @contextmanager
-def _driver(kind: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _driver(folder: Path, surroundings: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that runs the query, and a JVM of its own in the same process group."""
-    command = [sys.executable, str(_DRIVER), kind, str(folder), _PATIENCE]
-    env = {**os.environ, **_surroundings(folder)}
+    command = [sys.executable, str(_DRIVER), str(folder), _PATIENCE]
+    env = {**os.environ, **surroundings}
     with (folder / "log").open("wb") as log:
         driver = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=env)  # noqa: S603
     try:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from slackwater import errors
 from slackwater.errors import RunError, message
 
 if TYPE_CHECKING:
@@ -14,10 +15,34 @@ if TYPE_CHECKING:
 OBSERVED: Final = "slackwater"
 """The name under which Spark reports the sums of all shards' metrics."""
 
-_OWN_WORDS: Final = re.compile(
-    r"slackwater\.errors\.\w+: (?P<words>.*?)(?:\n\S*Error|\n\s+at |\n\n|\nTraceback|\Z)", re.DOTALL
+_END: Final = (
+    r"(?:\s+SQLSTATE: |\n\s+at |\nCaused by: |\n\n(?:The above exception|During handling|Driver stack|JVM stack)"
+    r"|\nTraceback \(most recent|\n[\w.]+\.\w*(?:Error|Exception): |\Z)"
 )
+"""What follows the words of an exception, in the texts of Spark. The words themselves may have several lines."""
+
+_OWN_WORDS: Final = re.compile(rf"slackwater\.errors\.(?P<name>\w+): (?P<words>.*?){_END}", re.DOTALL)
 """What this library said inside of what Spark says."""
+
+_PYTHON_SAYS: Final = re.compile(
+    rf"Traceback \(most recent call last\):\n(?:[ ].*\n)*"
+    rf"(?:py4j\S+: .*\n: (?:[\w.]+: )?)?(?P<words>(?s:\S.*?)){_END}"
+)
+"""What an exception of Python said, or the one of Java that it stands for."""
+
+_CAUSE: Final = re.compile(rf"\nCaused by: [\w.$]+: (?P<words>(?s:.*?)){_END}")
+"""What an exception of Java said that led to another one; some say nothing."""
+
+_RESTORE: Final = "restore the checkpoint from a copy, or start anew with another one"
+_START_AGAIN: Final = "start it again, and it goes on from its checkpoint; workers are often killed for want of memory"
+_READ_ON: Final = "the exception this one was raised from has all that Spark says"
+
+_HEADLINES: Final = {
+    "[CANNOT_LOAD_STATE_STORE": ("the stored state of a query on Spark is damaged or incomplete", _RESTORE),
+    "Python worker exited unexpectedly": ("a Python worker of a query on Spark was killed, or crashed", _START_AGAIN),
+    "": ("a query on Spark failed", _READ_ON),
+}
+"""What happened, and what to do, by what Spark says of it."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +92,16 @@ class SparkQuery:
 
 def failure_of(error: Exception) -> RunError:
     """Say why a query failed: in this library's own words, if it was the one that gave up."""
-    text = str(error)
+    text = str(error).partition("\n=== Streaming Query ===")[0]
     own = _OWN_WORDS.search(text)
     if own is not None:
-        return RunError(own["words"].strip())
+        kind = getattr(errors, own["name"], RunError)
+        return (kind if issubclass(kind, RunError) else RunError)(own["words"].strip())
+    said = [found["words"].strip() for found in _PYTHON_SAYS.finditer(text)]
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    hint = "the exception this one was raised from has all that Spark says"
-    return RunError(message("a query on Spark failed", {"Spark says": first}, hint))
+    facts = {"Spark says": said[-1] if said else first}
+    cause = _CAUSE.search(text)
+    if cause is not None and cause["words"].strip() not in facts["Spark says"]:
+        facts["cause"] = cause["words"].strip()
+    headline, hint = next(words for sign, words in _HEADLINES.items() if sign in text)
+    return RunError(message(headline, facts, hint))
