@@ -2,8 +2,8 @@
 
     python drive_bands.py FOLDER [PLACE MICRO_BATCH]
 
-The folder holds `in`; `checkpoint` and a folder for each of OUTPUTS are made in it, and `started` once the query runs.
-With a place it comes to a halt there in that micro-batch, makes `halted`, and waits to be killed. Places are
+The folder holds `in`; `checkpoint` and a folder for each of OUTPUTS are made in it. With a place it comes to a halt
+there in that micro-batch, makes `halted`, and waits to be killed. Places are
 
     packing         where rows are packed, in a user's function
     hosting         in a shard, in a user's function, before anything is stored
@@ -141,7 +141,6 @@ def run(session: SparkSession, folder: str, users: Functions, halt: Halt) -> Non
         trigger={"availableNow": True},
         shards=SHARDS,
     )
-    (Path(folder) / "started").touch()
     query.wait()
 
 
