@@ -78,7 +78,7 @@ class RowCodec:
     {'k': ['a', None], 'v': [0.5, 0.0]}
     """
 
-    __slots__ = ("_even_offsets", "_fixed", "_parts", "_schema")
+    __slots__ = ("_even_offsets", "_fixed", "_is_even", "_parts", "_schema")
 
     def __init__(self, schema: pa.Schema, step: str = "merge_replicas") -> None:
         self._schema = schema
@@ -86,6 +86,7 @@ class RowCodec:
         places = [(f"{name}{i}", kind) for i, part in enumerate(self._parts) for name, kind in part.places]
         varies = any(name.startswith("length") for name, _ in places)
         self._fixed = np.dtype(places) if varies else _in_whole_words(np.dtype(places))
+        self._is_even = not varies and self._fixed.itemsize > 0
         self._even_offsets = np.zeros(1, dtype=np.int64)
 
     def encode(self, rows: pa.RecordBatch) -> RowBytes:
@@ -112,6 +113,8 @@ class RowCodec:
 
     def decode(self, rows: RowBytes) -> pa.RecordBatch:
         """Return the rows that the bytes are of."""
+        if self._is_even:
+            return self._decode_even(rows.data.view(self._fixed))
         count, width = len(rows.offsets) - 1, self._fixed.itemsize
         begins = rows.offsets[:-1]
         fixed = RowBytes.of(rows.data, begins, np.full(count, width)).data.view(self._fixed) if width else None
@@ -125,6 +128,23 @@ class RowCodec:
             columns.append(part.decode(_Cells(places, varying), count))
         if not columns:
             return no_columns(count)
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def decode_some(
+        self, data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> pa.RecordBatch:
+        """Return some rows of those that lie end to end in bytes, in any order; `begins` says where each begins."""
+        if self._is_even:
+            width = self._fixed.itemsize
+            return self._decode_even(data[: len(data) // width * width].view(self._fixed)[begins // width])
+        return self.decode(RowBytes.of(data, begins, lengths))
+
+    def _decode_even(self, fixed: NDArray[np.void]) -> pa.RecordBatch:
+        """Return rows that are nothing but places, all of one width."""
+        columns = [
+            part.decode(_Cells({name: fixed[f"{name}{i}"] for name, _ in part.places}, None), len(fixed))
+            for i, part in enumerate(self._parts)
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def lay_out(self, data: NDArray[np.uint8], count: int) -> RowBytes:

@@ -17,7 +17,7 @@ from slackwater.kernels import replica_standing as standing
 from slackwater.kernels import replicated_events as kernel
 from slackwater.operators.merging.kept_word import element_at
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
-from slackwater.operators.row_bytes import WORD, RowBytes, RowCodec
+from slackwater.operators.row_bytes import WORD, RowCodec
 from slackwater.policies.agreement import Agreement, Revise, Tell
 from slackwater.progress.instants import BEGINNING, FOREVER
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from slackwater.operators.row_bytes import RowBytes
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
 
@@ -207,7 +208,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
             # Those of the batch are held by now, too: one way for all is shorter than two and a third to bring them
             # together.
             begins, lengths = WORD * lines[kernel.OUT_AT][told], WORD * lines[kernel.OUT_LENGTH][told]
-            payload = self._codec.decode(RowBytes.of(self._held.view(np.uint8), begins, lengths))
+            payload = self._codec.decode_some(self._held.view(np.uint8), begins, lengths)
         start, end = lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy()
         prior = lines[kernel.OUT_PRIOR].copy() if (kinds == _ADJUST).any() else None
         return EventBatch(payload, start, end, kinds, prior)
