@@ -20,6 +20,7 @@ from slackwater.operators.merging.revised import MergeRevised
 from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.merging.strictly_ordered import MergeStrictlyOrdered
 from slackwater.policies.agreement import Agreement, Revise, Tell
+from slackwater.progress.instants import BEGINNING
 from slackwater.temporal.compatibility import check_compatible, check_compatible_multiset
 from slackwater.temporal.table import TableBuilder, TemporalEvent, TemporalTable, temporal_table_of
 from slackwater.testing.merging_cases import keyed_tables, tables_with_duplicates
@@ -252,6 +253,54 @@ def test_one_replica_after_another_tells_the_table(
         merge.detach(new - 1)
     while left[-1]:
         tell_some(len(froms))
+    assert list(output.table()) == list(table)
+
+
+@pytest.mark.parametrize("case", CASES)
+@given(
+    data=st.data(),
+    seed=st.integers(0, 10**6),
+    agreement=st.sampled_from(_AGREEMENTS),
+    restore=st.booleans(),
+)
+def test_replicas_that_come_and_go_at_any_time_are_followed_at_every_prefix(
+    case: str, data: st.DataObject, seed: int, agreement: Agreement, restore: bool
+) -> None:
+    """One stays; others come, tell everything from the beginning, are cut off, and come back to begin anew.
+
+    C1 to C3 after every batch with all that ever were there, under every agreement; in the end the table.
+    """
+    chosen, rng = CASES[case], Random(seed)
+    table = data.draw(chosen.tables)
+    compatible = check_compatible if table.is_keyed() and case != "R4" else check_compatible_multiset
+    options = {"agreement": agreement} if case in {"R3", "R4"} else {}
+    merge, output = chosen.operator(1, NO_ROWS, "merge", **options), TableBuilder()
+    left, inputs = [present(table, seed, chosen.presentation)], [TableBuilder()]
+    here, ever = {0}, list(inputs)
+    while left[0]:
+        if restore:
+            merge = chosen.operator(len(left), NO_ROWS, "merge", merge.snapshot(), **options)
+        what = rng.random()
+        if what < 0.1 and len(here) < 4:
+            port = rng.choice([*{*range(len(left))} - here, len(left)])
+            told = present(table, seed + (0 if chosen.alike else rng.randint(1, 99)), chosen.presentation)
+            left[port : port + 1], inputs[port : port + 1] = [told], [TableBuilder()]
+            ever.append(inputs[port])
+            merge.attach(port, tells_from=BEGINNING)
+            here.add(port)
+        elif what < 0.15 and len(here) > 1:
+            gone = rng.choice(sorted(here - {0}))
+            merge.detach(gone)
+            here.discard(gone)
+        port = rng.choice(sorted(port for port in here if left[port]))
+        size = rng.randint(1, 4)
+        some, left[port] = left[port][:size], left[port][size:]
+        for element in some:
+            inputs[port].add(element)
+        for element in _told(merge, port, *some):
+            output.add(element)
+        merge.check()
+        compatible(output.table(), [one.table() for one in ever])
     assert list(output.table()) == list(table)
 
 

@@ -6,7 +6,7 @@ Start and payload are a key, so of the greatest time told it is enough to rememb
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from slackwater.events.batch import EventBatch, Mask
     from slackwater.operators.merging.ordered_replicas import OrderedState
     from slackwater.progress.frontier import Port
+
+
+_GONE: Final = -1
+"""Stands for the replicas that have left."""
 
 
 class MergeOrderedWithKey(OrderedReplicas):
@@ -66,4 +70,5 @@ class MergeOrderedWithKey(OrderedReplicas):
 
     def _begin_anew(self, port: Port) -> None:
         super()._begin_anew(port)
-        self._told.pop(port, None)
+        # What a replica has told that left stays told.
+        self._told.setdefault(_GONE, set()).update(self._told.pop(port, set()))
