@@ -76,8 +76,8 @@ class MergeRevised(RevisedReplicas[MultisetState]):
 
     def snapshot(self) -> MultisetState:
         """Return the nodes and their lists. Cost: a copy of all that lives."""
-        state, used = self._snapshot(), counted_ends.used_lines(self._entries)
-        return MultisetState(**vars(state), entries=self._entries[:used].copy())
+        state = self._snapshot()
+        return MultisetState(**vars(state), entries=self._entries[: counted_ends.used_lines(self._entries)].copy())
 
     def check(self) -> None:
         """Assert that every list rises, and counts something, and that what each replica tells is counted."""

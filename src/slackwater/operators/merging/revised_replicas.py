@@ -269,6 +269,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         return np.flatnonzero(self._nodes[: int(self._counters[kernel.NODES]), kernel.LENGTH] != kernel.GONE)
 
     def _snapshot(self) -> RevisedState:
+        self._make_room(0, 0, anew=True)  # what is done with is not worth storing
         used = int(self._counters[kernel.NODES])
         blocks = -(-used // kernel.BLOCK)
         return RevisedState(
