@@ -100,6 +100,7 @@ def run(report: Report, *, quick: bool) -> None:
     few, many = (16_000, 50_000) if quick else (50_000, 200_000)
     _ordered(report, Generator(few, stable_freq=0.01, disorder=0, alive=few // 10, word_bytes=1_000), inputs, repeats)
     _revised(report, Generator(many, stable_freq=0.001, revised=0.2), inputs, repeats)
+    _batch_sizes(report, Generator(many, stable_freq=0.001, revised=0.2), (1_024, 4_096, 16_384, 65_536), repeats)
     _long_payloads(report, Generator(few, stable_freq=0.001, alive=2_000, word_bytes=1_000), repeats)
     _chattiness(report, Generator(many // 4), (0.0, 0.2, 0.5) if quick else (0.0, 0.1, 0.2, 0.3, 0.5, 0.8))
     _stable_freq(report, Generator(many // 2), (1e-5, 1e-3, 1e-2) if quick else (1e-5, 1e-4, 1e-3, 3e-3, 1e-2), repeats)
@@ -111,8 +112,8 @@ def run(report: Report, *, quick: bool) -> None:
 # ---- feeding ---------------------------------------------------------------------------------------------------------
 
 
-def _batches(generator: Generator, inputs: int, words: pa.Array | None = None) -> Batches:
-    return [generator.replica(seed).batches(BATCH, words) for seed in range(1, inputs + 1)]
+def _batches(generator: Generator, inputs: int, words: pa.Array | None = None, rows: int = BATCH) -> Batches:
+    return [generator.replica(seed).batches(rows, words) for seed in range(1, inputs + 1)]
 
 
 def _elements(batches: Batches) -> int:
@@ -230,6 +231,21 @@ def _revised(report: Report, generator: Generator, inputs: Sequence[int], repeat
     report.table(f"20 % disordered, 20 % revised, batches of {BATCH:,}, payloads of one integer", columns, rows)
     for rival, found in ratios.items():
         report.figures[f"r3_over_{rival}"] = round(min(found), 1)
+
+
+def _batch_sizes(report: Report, generator: Generator, sizes: Sequence[int], repeats: int) -> None:
+    """R3 and Polars by the size of batches: what either spends on a batch before it looks at a row weighs on both."""
+    rows = []
+    for size in sizes:
+        batches = _batches(generator, 2, rows=size)
+        turns = _turns(batches)
+        work = {"R3": partial(_merge, MergeRevisedWithKey, 2, turns), "polars": partial(_unique, _frames(turns))}
+        seconds = medians(interleaved(work, repeats))
+        speed = {name: _elements(batches) / taken / 1e6 for name, taken in seconds.items()}
+        rows.append([f"{size:,}", *speed.values(), speed["R3"] / speed["polars"]])
+        report.figures[f"r3_over_polars_unique_{size}"] = round(speed["R3"] / speed["polars"], 1)
+    columns = ("rows per batch", "R3 M/s", "polars M/s", "R3 / polars")
+    report.table("2 disordered, revised replicas by the size of batches", columns, rows)
 
 
 def _frames(turns: Turns) -> list[pl.DataFrame]:

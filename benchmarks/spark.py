@@ -1,7 +1,9 @@
 """The Spark runner against what Spark does natively: both read the same files, turn by turn, in one session.
 
-Every query reads one file per micro-batch, and writes to nobody. Its speed is that of the later half of its
-micro-batches, whole trigger time: the first ones start workers and fill state.
+Every query reads one file per micro-batch, and writes to Spark's sink that writes nothing: what Spark does natively,
+and what to_spark() gives, by the same writeStream; what start() runs, by a FolderSink. Its speed is that of the later
+half of its micro-batches, whole trigger time: the first ones start workers and fill state. A micro-batch costs a good
+part of a second however few rows it has, and more if Python takes part: so sizes are said with every figure.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import pyarrow.parquet as pq
 import disordered
 import slackwater as sw
 from measure import medians
+from slackwater.runners.spark.sinks import FolderSink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,12 +43,13 @@ _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Measure everything."""
+    """Measure everything; figures are those of the largest micro-batches."""
+    small, large = 400_000, 2_000_000
     with tempfile.TemporaryDirectory() as folder, _session(Path(folder)) as session:
         lab = Lab(session, Path(folder))
-        _sort(report, lab, rows=500_000 if quick else 2_000_000, files=4 if quick else 6, turns=1 if quick else 2)
-        _merge(report, lab, rows=200_000 if quick else 400_000, files=5 if quick else 6)
-        _bands(report, lab, rows=200_000 if quick else 400_000, files=5 if quick else 6)
+        _sort(report, lab, (large,) if quick else (small, large), files=4 if quick else 8)
+        _merge(report, lab, (1_000_000,) if quick else (small, large), files=4 if quick else 6)
+        _bands(report, lab, (large,) if quick else (small, large), files=4 if quick else 8)
         _growth(report, lab, rows=200_000 if quick else 500_000, held=(2, 10) if quick else (2, 20))
         if not quick:
             _linear(report, lab)
@@ -89,15 +93,15 @@ class Lab:
         taken = [one["durationMs"]["triggerExecution"] / 1e3 for one in query.recentProgress if one["numInputRows"]]
         return taken[int(warm * len(taken)) :]
 
-    def native(self, frame: DataFrame, checkpoint: str, store: str = _ROCKS_DB) -> Any:
-        """Start a query of Spark's own, on one of its state stores, with as many partitions as there are cores."""
+    def write(self, frame: Callable[[], DataFrame], checkpoint: str, store: str = _ROCKS_DB) -> Any:
+        """Start a query that writes nothing, on a state store, with as many partitions as there are cores."""
         conf = self.session.conf
         before = {name: conf.get(name, None) for name in (_STORE, _CHANGELOG, "spark.sql.shuffle.partitions")}
         conf.set(_STORE, store)
         conf.set(_CHANGELOG, "true")
         conf.set("spark.sql.shuffle.partitions", "2")
         try:
-            writer = frame.writeStream.format("noop").outputMode("append").option("checkpointLocation", checkpoint)
+            writer = frame().writeStream.format("noop").outputMode("append").option("checkpointLocation", checkpoint)
             return writer.trigger(availableNow=True).start()
         finally:
             for name, value in before.items():
@@ -127,8 +131,21 @@ class _session:  # noqa: N801 - used as a function
         self._made.stop()
 
 
-def _nobody(rows: DataFrame, batch_id: int) -> None:  # noqa: ARG001 - it takes what a sink takes
-    rows.write.format("noop").mode("overwrite").save()
+_NOWHERE = FolderSink("nowhere", format="noop")
+_NOW = {"availableNow": True}
+
+
+def _started(made: Callable[[], Any], checkpoint: str) -> Any:
+    return made().start(checkpoint=checkpoint, main=_NOWHERE, trigger=_NOW)
+
+
+def _as_frame(made: Callable[[], Any]) -> DataFrame:
+    frame: DataFrame = made().to_spark()
+    return frame
+
+
+def _sorted(lab: Lab, path: str, patience: str = "10s") -> Any:
+    return sw.stream(lab.read(path), time="at").sort(patience, late=sw.Late.drop())
 
 
 def _table(at: NDArray[np.int64], first: int, origins: int = 16) -> pa.Table:
@@ -145,116 +162,125 @@ def _disordered_files(rows: int, files: int, seed: int = 1, spread: int = 1_000)
     return [_table(at[first : first + rows], first) for first in range(0, rows * files, rows)]
 
 
-def _speeds(rows: int, seconds: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    return {name: rows / taken / 1e3 for name, taken in medians(seconds).items()}
+def _in_turn(lab: Lab, queries: Mapping[str, Callable[[str], Any]]) -> dict[str, float]:
+    """How long a later micro-batch of each query takes. The first query is run once before: it starts the workers."""
+    lab.seconds(next(iter(queries.values())))
+    return medians({name: lab.seconds(start) for name, start in queries.items()})
 
 
-def _turn_by_turn(lab: Lab, queries: Mapping[str, Callable[[str], Any]], turns: int) -> dict[str, list[float]]:
-    """The seconds of later micro-batches of each query, all turns together."""
-    seconds: dict[str, list[float]] = {name: [] for name in queries}
-    for _ in range(turns):
-        for name, start in queries.items():
-            seconds[name] += lab.seconds(start)
-    return seconds
+def _thousands(rows: int, seconds: Mapping[str, float]) -> list[float]:
+    """Rows per second, in thousands."""
+    return [rows / taken / 1e3 for taken in seconds.values()]
 
 
 # ---- the measurements ------------------------------------------------------------------------------------------------
 
 
-def _sort(report: Report, lab: Lab, rows: int, files: int, turns: int) -> None:
+def _sort(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
     """A sort against the floor of any step in Python."""
-    path = lab.written("sort", _disordered_files(rows, files))
-
-    def ours(checkpoint: str) -> Any:
-        ordered = sw.stream(lab.read(path), time="at").sort("10s", late=sw.Late.drop())
-        return _started(ordered, checkpoint)
 
     def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
 
-    def floor(checkpoint: str) -> Any:
-        return lab.native(lab.read(path).mapInArrow(same, _ROWS), checkpoint)
+    lines: list[list[Any]] = []
+    for rows in sizes:
+        path = lab.written(f"sort {rows}", _disordered_files(rows, files))
+        ordered = partial(_sorted, lab, path)
 
-    speeds = _speeds(rows, _turn_by_turn(lab, {"identity": floor, "sort": ours}, turns))
-    report.table(
-        f"sort, {rows:,} rows per micro-batch, thousand rows/s",
-        ("identity", "sort", "ratio"),
-        [[speeds["identity"], speeds["sort"], speeds["sort"] / speeds["identity"]]],
-    )
-    report.figures["sort_over_identity"] = round(speeds["sort"] / speeds["identity"], 2)
-    report.figures["sort_krows_per_s"] = round(speeds["sort"])
+        def identity(path: str = path) -> DataFrame:
+            return lab.read(path).mapInArrow(same, _ROWS)
+
+        seconds = _in_turn(
+            lab,
+            {
+                "identity": partial(lab.write, identity),
+                "to_spark()": partial(lab.write, partial(_as_frame, ordered)),
+                "start()": partial(_started, ordered),
+            },
+        )
+        lines.append([f"{rows:,}", *_thousands(rows, seconds), seconds["identity"] / seconds["to_spark()"]])
+        report.figures["sort_over_identity"] = round(seconds["identity"] / seconds["to_spark()"], 2)
+        report.figures["sort_started_over_identity"] = round(seconds["identity"] / seconds["start()"], 2)
+        report.figures["sort_krows_per_s"] = round(rows / seconds["to_spark()"] / 1e3)
+    columns = ("rows per micro-batch", "identity", "sort, to_spark()", "sort, start()", "to_spark() / identity")
+    report.table("a sort with 16 sources, against mapInArrow that does nothing: thousand rows/s", columns, lines)
 
 
-def _merge(report: Report, lab: Lab, rows: int, files: int) -> None:
-    """Two replicas, disordered differently, the second a fifth of a file behind, told once."""
+def _merge(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
+    """Two replicas told once, against Spark's dropDuplicatesWithinWatermark on both of its state stores."""
+    lines: list[list[Any]] = []
+    for rows in sizes:
+        paths, lag = _replicas(lab, rows, files)
+
+        def merged(paths: Sequence[str] = paths) -> Any:
+            return sw.merge_replicas(*(_sorted(lab, path) for path in paths))
+
+        def native(paths: Sequence[str] = paths, lag: int = lag) -> DataFrame:
+            both = lab.read(paths[0]).union(lab.read(paths[1])).withWatermark("at", f"{10 + lag} seconds")
+            return both.dropDuplicatesWithinWatermark(["at", "origin", "id", "value"])
+
+        seconds = _in_turn(
+            lab,
+            {
+                "to_spark()": partial(lab.write, partial(_as_frame, merged)),
+                "start()": partial(_started, merged),
+                "RocksDB": partial(lab.write, native, store=_ROCKS_DB),
+                "in memory": partial(lab.write, native, store=_IN_MEMORY),
+            },
+        )
+        lines.append([f"{rows:,}", *_thousands(rows, seconds)])
+        report.figures["merge_over_native_dedup"] = round(seconds["RocksDB"] / seconds["to_spark()"], 2)
+        report.figures["merge_over_native_dedup_in_memory"] = round(seconds["in memory"] / seconds["to_spark()"], 2)
+        report.figures["merge_krows_per_s"] = round(rows / seconds["to_spark()"] / 1e3)
+    columns = ("rows per micro-batch", "to_spark()", "start()", "native, RocksDB", "native, in memory")
+    report.table("two replicas told once, the second lagging: thousand rows/s", columns, lines)
+
+
+def _replicas(lab: Lab, rows: int, files: int) -> tuple[list[str], int]:
+    """Files of two replicas, disordered differently, the second a fifth of a file behind; and the seconds of that."""
     half = rows // 2
-    at = 1_000 * disordered.synthetic(half * files, percent=30, spread=1_000)
-    rng = np.random.default_rng(5)
-    blue = _table(np.maximum(at, 0), 0)
-    order = np.argsort(np.arange(blue.num_rows) + rng.normal(0, 500, blue.num_rows), kind="stable")
-    green = blue.take(order)
     lag = half // 5
-    cuts = [min(blue.num_rows, half * (number + 1)) for number in range(files)]
-    paths = [
-        lab.written("blue", [blue.slice(stop - half, half) for stop in cuts]),
-        lab.written(
-            "green", [green.slice(max(0, stop - half - lag), half - (0 if stop > half else lag)) for stop in cuts]
-        ),
-    ]
-
-    def ours(checkpoint: str) -> Any:
-        replicas = [sw.stream(lab.read(path), time="at").sort("10s", late=sw.Late.drop()) for path in paths]
-        return _started(sw.merge_replicas(*replicas), checkpoint)
-
-    def native(store: str, checkpoint: str) -> Any:
-        both = lab.read(paths[0]).union(lab.read(paths[1])).withWatermark("at", f"{10 + lag // 1_000} seconds")
-        return lab.native(both.dropDuplicatesWithinWatermark(["at", "origin", "id", "value"]), checkpoint, store)
-
-    queries: dict[str, Callable[[str], Any]] = {"slackwater": ours}
-    queries |= {"RocksDB": partial(native, _ROCKS_DB), "in memory": partial(native, _IN_MEMORY)}
-    speeds = _speeds(rows, _turn_by_turn(lab, queries, turns=1))
-    report.table(
-        f"two replicas told once, {rows:,} rows per micro-batch, k rows/s (native: dropDuplicatesWithinWatermark)",
-        tuple(speeds),
-        [list(speeds.values())],
-    )
-    report.figures["merge_over_native_dedup"] = round(speeds["slackwater"] / speeds["RocksDB"], 2)
-    report.figures["merge_over_native_dedup_in_memory"] = round(speeds["slackwater"] / speeds["in memory"], 2)
-    report.figures["merge_krows_per_s"] = round(speeds["slackwater"])
+    blue = _table(np.maximum(1_000 * disordered.synthetic(half * files, percent=30, spread=1_000), 0), 0)
+    moved = np.arange(blue.num_rows) + np.random.default_rng(5).normal(0, 500, blue.num_rows)
+    green = blue.take(np.argsort(moved, kind="stable"))
+    stops = [half * (number + 1) for number in range(files)]
+    of_blue = [blue.slice(stop - half, half) for stop in stops]
+    of_green = [green.slice(max(0, stop - half - lag), half - (0 if stop > half else lag)) for stop in stops]
+    return [lab.written(f"blue {rows}", of_blue), lab.written(f"green {rows}", of_green)], lag // 1_000
 
 
 _PATIENCES = ("2s", "10s", "60s")
 
 
-def _bands(report: Report, lab: Lab, rows: int, files: int) -> None:
+def _bands(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
     """Counts per window and key at three patiences, in one query against three of Spark's own."""
-    path = lab.written("bands", _disordered_files(rows, files))
-
-    def ours(checkpoint: str) -> Any:
-        windows = sw.stream(lab.read(path), time="at").tumbling("1s").group_by("origin")
-        bands = windows.in_bands(*_PATIENCES, late=sw.Late.drop(), n=sw.count())
-        pairs = [(band, _nobody) for band in bands]
-        return sw.start_together(pairs, checkpoint=checkpoint, trigger={"availableNow": True})
-
-    def native(store: str, patience: str, checkpoint: str) -> Any:
-        from pyspark.sql import functions
-
-        frame = lab.read(path).withWatermark("at", f"{patience[:-1]} seconds")
-        return lab.native(frame.groupBy(functions.window("at", "1 second"), "origin").count(), checkpoint, store)
+    from pyspark.sql import functions
 
     stores = {"RocksDB": _ROCKS_DB, "in memory": _IN_MEMORY}
-    queries: dict[str, Callable[[str], Any]] = {"slackwater": ours}
-    queries |= {f"{s} {p}": partial(native, store, p) for s, store in stores.items() for p in _PATIENCES}
-    seconds = medians(_turn_by_turn(lab, queries, turns=1))
-    three = {store: sum(seconds[f"{store} {patience}"] for patience in _PATIENCES) for store in stores}
-    speeds = {"slackwater": rows / seconds["slackwater"] / 1e3} | {s: rows / t / 1e3 for s, t in three.items()}
-    report.table(
-        f"counts at three patiences, {rows:,} rows per micro-batch, thousand rows/s (native: three queries in turn)",
-        tuple(speeds),
-        [list(speeds.values())],
-    )
-    report.figures["bands_over_three_queries"] = round(min(three.values()) / seconds["slackwater"], 2)
-    report.figures["bands_krows_per_s"] = round(speeds["slackwater"])
+    lines: list[list[Any]] = []
+    for rows in sizes:
+        path = lab.written(f"bands {rows}", _disordered_files(rows, files))
+
+        def ours(checkpoint: str, path: str = path) -> Any:
+            windows = sw.stream(lab.read(path), time="at").tumbling("1s").group_by("origin")
+            bands = windows.in_bands(*_PATIENCES, late=sw.Late.drop(), n=sw.count())
+            return sw.start_together([(band, _NOWHERE) for band in bands], checkpoint=checkpoint, trigger=_NOW)
+
+        def native(patience: str, path: str = path) -> DataFrame:
+            frame = lab.read(path).withWatermark("at", f"{patience[:-1]} seconds")
+            return frame.groupBy(functions.window("at", "1 second"), "origin").count()
+
+        queries: dict[str, Callable[[str], Any]] = {"slackwater": ours}
+        for name, store in stores.items():
+            for patience in _PATIENCES:
+                queries[f"{name} {patience}"] = partial(lab.write, partial(native, patience), store=store)
+        seconds = _in_turn(lab, queries)
+        all_three = {name: sum(seconds[f"{name} {patience}"] for patience in _PATIENCES) for name in stores}
+        lines.append([f"{rows:,}", *_thousands(rows, {"slackwater": seconds["slackwater"], **all_three})])
+        report.figures["bands_over_three_queries"] = round(min(all_three.values()) / seconds["slackwater"], 2)
+        report.figures["bands_krows_per_s"] = round(rows / seconds["slackwater"] / 1e3)
+    columns = ("rows per micro-batch", "start_together()", "native, RocksDB", "native, in memory")
+    report.table("counts at three patiences (native: three queries in turn): thousand rows/s", columns, lines)
 
 
 def _growth(report: Report, lab: Lab, rows: int, held: tuple[int, int]) -> None:
@@ -263,7 +289,7 @@ def _growth(report: Report, lab: Lab, rows: int, held: tuple[int, int]) -> None:
     path = lab.written("growth", _disordered_files(rows, max(held) + more))
     found = []
     for files in held:
-        ordered = sw.stream(lab.read(path), time="at").sort(f"{files * rows}ms", late=sw.Late.drop())
+        ordered = partial(_sorted, lab, path, f"{files * rows}ms")
         seconds = lab.seconds(partial(_started, ordered), warm=0)
         found.append((files, statistics.median(seconds[files + 2 : files + more])))
     report.table(
@@ -274,17 +300,12 @@ def _growth(report: Report, lab: Lab, rows: int, held: tuple[int, int]) -> None:
     report.figures["state_growth_ratio"] = round(found[1][1] / found[0][1], 2)
 
 
-def _started(stream: Any, checkpoint: str) -> Any:
-    return stream.start(checkpoint=checkpoint, main=_nobody, trigger={"availableNow": True})
-
-
 def _linear(report: Report, lab: Lab) -> None:
     """Micro-batches of growing size."""
-    rows_of: list[list[Any]] = []
+    lines: list[list[Any]] = []
     for rows in (100_000, 1_000_000, 10_000_000):
         path = lab.written(f"linear {rows}", _disordered_files(rows, 3))
-        ordered = sw.stream(lab.read(path), time="at").sort("10s", late=sw.Late.drop())
-        seconds = statistics.median(lab.seconds(partial(_started, ordered)))
-        rows_of.append([f"{rows:,}", seconds, 1e6 * seconds / rows])
+        seconds = statistics.median(lab.seconds(partial(_started, partial(_sorted, lab, path))))
+        lines.append([f"{rows:,}", seconds, 1e6 * seconds / rows])
         report.figures[f"sort_us_per_row_{rows}"] = round(1e6 * seconds / rows, 3)
-    report.table("a sort by the size of its micro-batches", ("rows", "seconds", "microseconds per row"), rows_of)
+    report.table("a sort by the size of its micro-batches", ("rows", "seconds", "microseconds per row"), lines)

@@ -170,6 +170,24 @@ def tell(
     lines[OUT_AT, count], lines[OUT_LENGTH, count] = at, length
 
 
+@kernel("UniTuple(int64, 3)(int64[:, :], int8[::1], int64[:, ::1])")
+def sum_up(lines: Column, kinds: NDArray[np.int8], payloads: Column) -> tuple[int, int, int]:
+    """Write the kind of each line, and, for those that are not punctuations, where their payloads are.
+
+    Return how many payloads there are, how many of them are held and not of the batch, and how many lines are adjusts.
+    """
+    told, held, adjusts = 0, 0, 0
+    for i in range(len(kinds)):
+        kinds[i] = lines[KIND, i]
+        adjusts += lines[KIND, i] == ADJUST
+        if lines[KIND, i] != PUNCTUATE:
+            payloads[0, told], payloads[1, told] = lines[OUT_FROM, i], lines[OUT_AT, i]
+            payloads[2, told] = lines[OUT_LENGTH, i]
+            held += lines[OUT_FROM, i] == HELD
+            told += 1
+    return told, held, adjusts
+
+
 @kernel(f"int64({_NODES}, int64, int64)", inlined=True)
 def _due(nodes: Column, node: int, replica: int) -> int:
     """The time that a replica's punctuation must pass for a node to need attention."""

@@ -34,10 +34,13 @@ if TYPE_CHECKING:
     _Column = NDArray[np.int64]
     _Arrays = tuple[_Column, _Column, NDArray[np.int32], _Column, _Column]
 
-_INSERT, _ADJUST, _PUNCTUATE = int(Kind.INSERT), int(Kind.ADJUST), int(Kind.PUNCTUATE)  # plain numbers compare faster
+_INSERT = int(Kind.INSERT)  # a plain number compares faster
 _LEAST_NODES: Final = 1_024
-_LINES: Final = 4_096
-"""Lines that a call may tell beyond one per element; it is called again when there are more."""
+_LINES: Final = 4_136
+"""Lines that a call may tell beyond one per element; it is called again when there are more.
+
+Not a power of two: the columns of the lines would lie so that the processor takes them for each other.
+"""
 
 
 @dataclass(frozen=True)
@@ -199,18 +202,17 @@ class RevisedReplicas(ReplicaMerge[StateT]):
 
     def _told(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
         """Make a batch of what was told."""
-        kinds = lines[kernel.KIND].astype(np.int8)
-        told = np.flatnonzero(kinds != _PUNCTUATE)
-        rows = lines[kernel.OUT_FROM][told]
-        if (rows != kernel.HELD).all():
+        kinds, payloads = np.empty(lines.shape[1], dtype=np.int8), np.empty((3, lines.shape[1]), dtype=np.int64)
+        told, held, adjusts = kernel.sum_up(lines, kinds, payloads)
+        rows, begins, lengths = payloads[:, :told]
+        if not held:
             payload = gather(batch.payload, rows)
         else:
             # Those of the batch are held by now, too: one way for all is shorter than two and a third to bring them
             # together.
-            begins, lengths = WORD * lines[kernel.OUT_AT][told], WORD * lines[kernel.OUT_LENGTH][told]
-            payload = self._codec.decode_some(self._held.view(np.uint8), begins, lengths)
+            payload = self._codec.decode_some(self._held.view(np.uint8), WORD * begins, WORD * lengths)
         start, end = lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy()
-        prior = lines[kernel.OUT_PRIOR].copy() if (kinds == _ADJUST).any() else None
+        prior = lines[kernel.OUT_PRIOR].copy() if adjusts else None
         return EventBatch(payload, start, end, kinds, prior)
 
     # ---- memory ----------------------------------------------------------------------------------------------------
