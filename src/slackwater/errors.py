@@ -196,6 +196,17 @@ class BadTime(BadElement):
         )
 
     @classmethod
+    def late(cls, where: str, row: object, column: str) -> BadTime:
+        """A row without a time came to a step that was told to refuse late rows."""
+        return cls(
+            message(
+                f"{where} got a row without a time, and such rows are late here",
+                {"row": row, "column": column},
+                "choose another policy for late rows: Late.divert() or Late.drop()",
+            )
+        )
+
+    @classmethod
     def overflow(cls, where: str, element: object, doing: str) -> BadTime:
         """A computed time does not fit into int64."""
         return cls(

@@ -13,7 +13,7 @@ import pytest
 from slackwater.errors import BackwardInterval, BadTime, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.events.schema import EventSchema, TimeColumn
-from slackwater.progress.instants import FOREVER
+from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED
 
 _DAY = 86_400_000_000
 
@@ -265,3 +265,39 @@ def test_computed_times_are_fine_enough_for_every_instant() -> None:
     assert TimeColumn("at", pa.timestamp("s", "UTC")).renamed("w").type == pa.timestamp("us", "UTC")
     assert TimeColumn("at", pa.date64()).renamed("w").type == pa.timestamp("us")
     assert TimeColumn("at", pa.int8()).renamed("w").type == pa.int64()
+
+
+# ---- rows without a time --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", _KINDS_OF_TIME)
+def test_a_missing_time_is_untimed_and_missing_again_when_shown(name: str) -> None:
+    """Where rows may come without one; their ends stay as they are, and are no intervals that run backward."""
+    kind, unit = _KINDS_OF_TIME[name]
+    columns = pa.schema([pa.field("from", kind, nullable=False), pa.field("to", kind)])
+    schema = EventSchema.of(columns, time="from", until="to").with_untimed_rows()
+    table = pa.record_batch([_column(kind, [None, 1, None]), _column(kind, [4, 2, None])], schema=schema.shown)
+    batch = schema.read(table, "test")
+    batch.check()
+    assert batch.start.tolist() == [UNTIMED, unit, UNTIMED]
+    assert batch.ends().tolist() == [4 * unit, 2 * unit, FOREVER]
+    assert schema.show(batch).equals(table)
+    assert schema.shown.field("from").nullable
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("us")], ids=str)
+def test_the_number_of_no_time_is_refused_as_a_time_only_where_it_means_none(kind: pa.DataType) -> None:
+    """Elsewhere it is a time like any other."""
+    schema = EventSchema.of(pa.schema({"at": kind}), time="at")
+    table = pa.record_batch({"at": pa.array([BEGINNING, None], pa.int64()).cast(kind)})
+    with pytest.raises(BadTime, match=r"(?s)range of int64.*very beginning"):
+        schema.with_untimed_rows().read(table, "test")
+    assert schema.read(table.slice(0, 1), "test").start.tolist() == [BEGINNING]
+    assert schema.show(schema.read(table.slice(0, 1), "test")).equals(table.slice(0, 1))
+
+
+def test_streams_with_and_without_such_rows_have_the_same_columns() -> None:
+    """So that they can be put together."""
+    schema = EventSchema.of(pa.schema({"at": pa.int64()}), time="at")
+    assert schema.with_untimed_rows() == schema
+    assert schema.with_untimed_rows().time.renamed("window_start").untimed

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.errors import LateEvent, SchemaMismatch
+from slackwater.errors import BadTime, LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.events.elements import Element, Insert, Punctuate, batch_of, elements_of
 from slackwater.events.schema import EventSchema
@@ -20,7 +20,7 @@ from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.punctuate import PunctuateOperator, PunctuateState, late_schema
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED
 from slackwater.testing.oracles.punctuate import punctuate_oracle
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ POINTS = EventSchema.of(pa.schema({"at": pa.int64(), "x": pa.string()}), time="a
 
 LASTING = EventSchema.of(pa.schema({"at": pa.int64(), "to": pa.int64(), "x": pa.string()}), time="at", until="to")
 """Events with a lifetime and a name."""
+
+_UNTIMED = {True: POINTS.with_untimed_rows(), False: LASTING.with_untimed_rows()}
+"""The same, for rows that may have no time."""
 
 _EXTREMES = [BEGINNING, BEGINNING + 1, BEGINNING + 9, FOREVER - 9, FOREVER - 1]
 _STARTS = st.one_of(st.integers(0, 40), st.integers(0, 40), st.integers(-40, 40), st.sampled_from(_EXTREMES))
@@ -57,6 +60,17 @@ def _streams(draw: DrawFn, *, points: bool) -> list[Element]:
             start = draw(_STARTS)
             end = start + 1 if points else min(start + draw(_LENGTHS), FOREVER)
             elements.append(Insert((f"row {number}",), start, end))
+    return elements
+
+
+@st.composite
+def _untimed_streams(draw: DrawFn, *, points: bool) -> list[Element]:
+    """Rows in any order, some of which have no time."""
+    elements: list[Element] = []
+    for number in range(draw(st.integers(0, 30))):
+        start = draw(st.one_of(st.just(UNTIMED), _STARTS.filter(lambda start: start != UNTIMED)))
+        end = draw(st.integers(-5, 40)) if start == UNTIMED else min(start + draw(_LENGTHS), FOREVER)
+        elements.append(Insert((f"row {number}",), start, start + 1 if points else end))
     return elements
 
 
@@ -110,10 +124,10 @@ def _outputs(emissions: Iterable[Emission]) -> dict[str, list[Element]]:
 
 
 def _expected(
-    parts: list[list[Element]], patiences: Iterable[int], every: Every, late: Late, *, points: bool
+    parts: list[list[Element]], patiences: Iterable[int], every: Every, late: Late, *, points: bool, untimed: bool
 ) -> tuple[dict[str, list[Element]], int, int]:
     cadence = every.resolved(calendar=False)
-    dealt = punctuate_oracle(parts, sorted(patiences), cadence, late, points=points)
+    dealt = punctuate_oracle(parts, sorted(patiences), cadence, late, points=points, untimed=untimed)
     named = {band_output(band): said for band, said in enumerate(dealt.bands)} | {LATE: [*dealt.diverted]}
     return {name: said for name, said in named.items() if said}, dealt.late, dealt.adjusted
 
@@ -125,14 +139,15 @@ def _shown(said: dict[str, list[Element]]) -> dict[str, list[str]]:
 # ---- against the oracle ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("untimed", [False, True], ids=["timed", "untimed"])
 @pytest.mark.parametrize("points", [True, False], ids=["points", "lasting"])
 @given(data=st.data(), patiences=_PATIENCES, every=_CADENCES, late=_POLICIES, restore=st.booleans())
 def test_every_output_says_what_the_oracle_says(
-    data: st.DataObject, patiences: set[int], every: Every, late: Late, restore: bool, points: bool
+    data: st.DataObject, patiences: set[int], every: Every, late: Late, restore: bool, points: bool, untimed: bool
 ) -> None:
     """All bands and the late output, element for element, for any cuts and with a restore at each of them."""
-    parts = data.draw(_cut(data.draw(_streams(points=points))))
-    schema = POINTS if points else LASTING
+    parts = data.draw(_cut(data.draw((_untimed_streams if untimed else _streams)(points=points))))
+    schema = _UNTIMED[points] if untimed else POINTS if points else LASTING
     operator = _operator(patiences, every, late, schema=schema)
     emissions = []
     for part in parts:
@@ -143,7 +158,7 @@ def test_every_output_says_what_the_oracle_says(
     assert operator.on_end(0) is NOTHING
     assert operator.buffered() == 0
     found = (_outputs(emissions), operator.late(), operator.snapshot().adjusted)
-    assert found == _expected(parts, patiences, every, late, points=points)
+    assert found == _expected(parts, patiences, every, late, points=points, untimed=untimed)
 
 
 @given(data=st.data(), patiences=_PATIENCES, every=_CADENCES, late=_POLICIES)
@@ -207,6 +222,24 @@ def test_the_first_late_row_is_refused_where_that_was_chosen(
         _fed(operator, parts)
 
 
+@given(data=st.data(), patiences=_PATIENCES, every=_CADENCES)
+def test_a_row_without_a_time_is_refused_where_late_rows_are(
+    data: st.DataObject, patiences: set[int], every: Every
+) -> None:
+    """By a word of its own, unless a row that is late for its time came first."""
+    parts = data.draw(_cut(data.draw(_untimed_streams(points=True))))
+    cadence, late = every.resolved(calendar=False), Late.raise_error()
+    refused = punctuate_oracle(parts, sorted(patiences), cadence, late, points=True, untimed=True).refused
+    operator = _operator(patiences, every, late, schema=_UNTIMED[True])
+    if refused is None:
+        _fed(operator, parts)
+        return
+    assert isinstance(refused.payload, tuple)
+    error, at = (BadTime, "'at': None") if refused.start == UNTIMED else (LateEvent, f"'at': {refused.start}")
+    with pytest.raises(error, match=f"{at}, 'x': '{refused.payload[0]}'"):
+        _fed(operator, parts)
+
+
 @given(gone=st.sets(st.integers(100, 5_999), max_size=8))
 def test_a_few_late_rows_of_many_are_left_out(gone: set[int]) -> None:
     """However few and wherever they are, the others come out in their order and with their own payload."""
@@ -230,6 +263,21 @@ def test_an_event_at_the_bound_is_on_time_and_one_before_it_is_late() -> None:
         "band 0": ["insert(('at 20',), 20, 21)", "punctuate(15)", "insert(('at 15',), 15, 16)"],
         "late": ["insert(('at 14', 15, 1), 14, 15)"],
     }
+
+
+def test_a_row_without_a_time_belongs_to_its_batch_where_batches_are_instants() -> None:
+    """It is moved to the bound of the batches before its own, wherever it stands; in the first there is none."""
+    operator = _operator([5], Every.batch(), Late.adjust(), schema=_UNTIMED[True])
+    first: list[Element] = [Insert(("a",), 20, 21), Insert(("b",), UNTIMED, UNTIMED + 1)]
+    second: list[Element] = [Insert(("c",), 30, 31), Insert(("d",), UNTIMED, UNTIMED + 1)]
+    said = _outputs(_fed(operator, [first, second]))
+    assert _shown(said) == {
+        "band 0": [
+            *("insert(('a',), 20, 21)", "punctuate(15)"),
+            *("insert(('c',), 30, 31)", "insert(('d',), 15, 16)", "punctuate(25)"),
+        ]
+    }
+    assert (operator.late(), operator.snapshot().adjusted) == (1, 1)
 
 
 def test_nothing_is_late_before_the_first_instant() -> None:

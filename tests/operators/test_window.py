@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from slackwater.events.elements import Element, Insert, Punctuate, batch_of, ele
 from slackwater.events.schema import EventSchema
 from slackwater.operators.window import WindowOperator, windowed_schema
 from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED
 from slackwater.testing.oracles.windows import window_oracle
 from slackwater.testing.strategies import KEYED, batch_cuts, disordered_batches, ordered_batches
 
@@ -233,3 +234,41 @@ def test_intervals_are_replaced_and_kept_as_columns() -> None:
         "x": ["p", "q"],
     }
     assert np.array_equal(batch.ends(), [FOREVER, 30])
+
+
+# ---- rows without a time --------------------------------------------------------------------------------------------
+
+
+def _windowed(window: Window, schema: EventSchema, starts: list[int | None]) -> list[dict[str, Any]]:
+    """The rows of windows as users see them; each row is named by its place."""
+    rows = pa.record_batch({"at": pa.array(starts, pa.int64()), "x": [f"row {place}" for place in range(len(starts))]})
+    shown = []
+    for batch in WindowOperator(window, schema, ordered=False).on_batch(0, schema.read(rows, "test")).batches:
+        batch.check()
+        shown += windowed_schema(schema).show(batch).to_pylist()
+    return shown
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@given(starts=st.lists(st.one_of(st.none(), st.integers(-20, 40)), max_size=20))
+def test_a_row_without_a_time_is_in_no_window_and_stays_one_row(window: Window, starts: list[int | None]) -> None:
+    """It has neither start nor end; all other rows are what they would be if it had a time."""
+    timed = _windowed(window, NAMES, [0 if start is None else start for start in starts])
+    expected: list[dict[str, Any]] = []
+    for place, start in enumerate(starts):
+        if start is None:
+            expected.append({"window_start": None, "window_end": None, "at": None, "x": f"row {place}"})
+        else:
+            expected += [row for row in timed if row["x"] == f"row {place}"]
+    assert _windowed(window, NAMES.with_untimed_rows(), starts) == expected
+
+
+@pytest.mark.parametrize("window", [Tumbling(8), Hopping(8, 4)], ids=str)
+def test_no_window_starts_at_the_number_of_no_time(window: Window) -> None:
+    """Its rows would be taken for rows without a time; where there are none, it is a start like any other."""
+    assert BEGINNING % 8 == 0
+    starts: list[int | None] = [BEGINNING + 7]
+    with pytest.raises(BadTime, match=r"(?s)range of int64.*window"):
+        _windowed(window, NAMES.with_untimed_rows(), starts)
+    if isinstance(window, Tumbling):
+        assert _windowed(window, NAMES, starts)[0]["window_start"] == UNTIMED

@@ -2,11 +2,13 @@
 
 The time columns leave the payload when a batch is made and come back, in their own type and place, when it is
 shown. In between, application time is int64 and the payload is untouched Arrow memory.
+
+A null in the time column is refused; where the user says that such rows are late, it is UNTIMED, and shown as null.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,12 +19,12 @@ import pyarrow.compute as pc
 from slackwater.errors import BackwardInterval, BadTime, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import no_rows
-from slackwater.progress.instants import FOREVER, Duration, Instant, format_instant
+from slackwater.progress.instants import FOREVER, UNTIMED, Duration, Instant, format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from slackwater.events.batch import Times
+    from slackwater.events.batch import Mask, Times
 
 _MICROSECONDS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _MICROSECONDS_PER_DAY = 86_400_000_000
@@ -36,7 +38,13 @@ class TimeColumn:
     name: str
     type: pa.DataType
     nullable: bool = True
-    """What the user's own schema says; times themselves are never null."""
+    """What the user's own schema says; times themselves are never null, unless rows may come without one."""
+
+    untimed: bool = field(default=False, compare=False)
+    """Whether null is read as UNTIMED, and shown for it; otherwise that number is a time like any other.
+
+    It is not compared: streams with and without such rows have the same columns.
+    """
 
     @classmethod
     def of(cls, schema: pa.Schema, name: str, step: str) -> TimeColumn:
@@ -63,30 +71,42 @@ class TimeColumn:
 
     def renamed(self, name: str) -> TimeColumn:
         """Return a column for computed instants of the same kind of time, fine enough for every instant."""
-        if not self.calendar:
-            return TimeColumn(name, pa.int64())
-        return TimeColumn(name, pa.timestamp("us", getattr(self.type, "tz", None)))
+        kind = pa.timestamp("us", getattr(self.type, "tz", None)) if self.calendar else pa.int64()
+        return TimeColumn(name, kind, untimed=self.untimed)
 
     def show(self, instant: Instant) -> str:
         """Write one instant for people."""
         return format_instant(instant, calendar=self.calendar)
 
     def read(self, column: pa.Array, where: str) -> Times:
-        """Turn the column into instants; refuse nulls. Copies nothing for microseconds and int64."""
+        """Turn the column into instants; refuse nulls, if they are. Copies nothing for microseconds and int64."""
+        if self.untimed:
+            return self._read_with_untimed(column, where)
         if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise BadTime.missing(where, self.name, row)
+            raise BadTime.missing(where, self.name, int(np.flatnonzero(_is_null(column))[0]))
         return self._read_present(column, where)
 
     def read_or_forever(self, column: pa.Array, where: str) -> Times:
         """Turn the column into instants; a null means that the end is not known yet: FOREVER."""
         if not column.null_count:
             return self._read_present(column, where)
-        missing = column.is_null().to_numpy(zero_copy_only=False)
-        zero = pa.scalar(0, pa.int64()).cast(_integer_of(self.type)).cast(self.type)
-        times = self._read_present(column.fill_null(zero), where).copy()
-        times[missing] = FOREVER
+        times = self._read_present(self._with_zeros(column), where).copy()
+        times[_is_null(column)] = FOREVER
         return times
+
+    def _read_with_untimed(self, column: pa.Array, where: str) -> Times:
+        times = self._read_present(self._with_zeros(column) if column.null_count else column, where)
+        if (times == UNTIMED).any():
+            raise BadTime.overflow(where, self.name, "reading an event at the very beginning of int64")
+        if not column.null_count:
+            return times
+        times = times.copy()
+        times[_is_null(column)] = UNTIMED
+        return times
+
+    def _with_zeros(self, column: pa.Array) -> pa.Array:
+        """The column with a time that can be read in the place of each null."""
+        return column.fill_null(pa.scalar(0, pa.int64()).cast(_integer_of(self.type)).cast(self.type))
 
     def _read_present(self, column: pa.Array, where: str) -> Times:
         try:
@@ -121,7 +141,13 @@ class TimeColumn:
         return self.write(times)
 
     def write(self, times: Times) -> pa.Array:
-        """Turn instants into a column of this type. Copies nothing for microseconds and int64."""
+        """Turn instants into a column of this type. Copies nothing for microseconds and int64, if all are times."""
+        missing = times == UNTIMED if self.untimed else None
+        if missing is None or not missing.any():
+            return self._write_present(times)
+        return pc.if_else(pa.array(~missing), self._write_present(np.where(missing, 0, times)), None)
+
+    def _write_present(self, times: Times) -> pa.Array:
         if pa.types.is_integer(self.type):
             return pa.array(times, pa.int64()).cast(self.type)
         if pa.types.is_date(self.type):
@@ -130,6 +156,10 @@ class TimeColumn:
             return pa.array(times * _NANOSECONDS_PER_MICROSECOND).view(self.type)
         factor = _MICROSECONDS_PER_UNIT[self.type.unit]
         return pa.array(times if factor == 1 else times // factor).view(self.type)
+
+
+def _is_null(column: pa.Array) -> Mask:
+    return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
 
 
 def _integer_of(kind: pa.DataType) -> pa.DataType:
@@ -183,7 +213,10 @@ class EventSchema:
     @cached_property
     def shown(self) -> pa.Schema:
         """The schema that users see: payload and time columns in their places."""
-        times = {column.name: pa.field(column.name, column.type, column.nullable) for column in self.time_columns()}
+        times = {
+            column.name: pa.field(column.name, column.type, column.nullable or column.untimed)
+            for column in self.time_columns()
+        }
         return pa.schema([times.get(name) or self.payload.field(name) for name in self.columns])
 
     def time_columns(self) -> tuple[TimeColumn, ...]:
@@ -191,7 +224,10 @@ class EventSchema:
         return (self.time,) if self.until is None else (self.time, self.until)
 
     def read(self, table: pa.RecordBatch, where: str) -> EventBatch:
-        """Make inserts of a user's rows; refuse times that are missing, too large or run backward."""
+        """Make inserts of a user's rows; refuse times that are missing, out of range or run backward.
+
+        Where rows may come without a time, a missing one is UNTIMED.
+        """
         start = self.time.read(table.column(self.time.name), where)
         end = None
         if len(start) and int(start.max()) == FOREVER:
@@ -212,6 +248,16 @@ class EventSchema:
         if self.until is not None:
             columns[self.until.name] = self.until.write_or_null(data.ends())
         return pa.RecordBatch.from_arrays([columns[name] for name in self.columns], schema=self.shown)
+
+    def with_untimed_rows(self) -> EventSchema:
+        """Return the same columns for rows that may come without a time.
+
+        >>> schema = EventSchema.of(pa.schema({"at": pa.int64()}), time="at").with_untimed_rows()
+        >>> batch = schema.read(pa.record_batch({"at": pa.array([3, None])}), where="source")
+        >>> batch.start.tolist() == [3, UNTIMED], schema.show(batch).to_pydict()
+        (True, {'at': [3, None]})
+        """
+        return replace(self, time=replace(self.time, untimed=True))
 
     def with_payload(self, payload: pa.Schema, columns: Iterable[str]) -> EventSchema:
         """Return the same times over other payload columns, to be shown in the given order."""

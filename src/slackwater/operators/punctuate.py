@@ -3,7 +3,8 @@
 At the instants that a cadence names, a band with patience p promises that everything before high water - p is complete;
 what the input promises counts for every band. A row goes to the first band whose promise it does not contradict: the
 least patient one that can still take it. A row that contradicts all promises is late, and the user has said what
-becomes of it. An event exactly at the bound is on time.
+becomes of it. An event exactly at the bound is on time. A row without a time is late whatever was promised, and moves
+no promise: neither as a high water nor as one of n rows.
 Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue: Revisiting Disorder in High-Performance Log Analytics.
 ICDE 2018, section V-A (the partition operator).
 
@@ -21,26 +22,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from slackwater.errors import LateEvent, SchemaMismatch
+from slackwater.errors import BadTime, LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.events.kinds import Kind
-from slackwater.kernels.deal_by_lateness import NEVER, deal, follow, rows_of
+from slackwater.kernels.deal_by_lateness import NEVER, Stretches, deal, follow, rows_of
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.operator import Operator
 from slackwater.operators.say_between import say_between
 from slackwater.operators.stream_progress import insert_only
 from slackwater.policies.cadence import Occasion
 from slackwater.policies.late import Fate
-from slackwater.progress.instants import BEGINNING, FOREVER, Instant
+from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Instant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from slackwater.events.batch import Times
+    from slackwater.errors import BadElement
+    from slackwater.events.batch import Mask, Times
     from slackwater.events.schema import EventSchema
-    from slackwater.kernels.deal_by_lateness import Stretches
     from slackwater.operators.emission import OutputName
     from slackwater.policies.cadence import Cadence
     from slackwater.policies.late import Late
@@ -114,11 +115,17 @@ class PunctuateOperator(Operator[PunctuateState]):
             return NOTHING
         data = batch.data()
         rows = data if data.kind is None else EventBatch(data.payload, data.start, data.end)
-        stretches = self._follow(rows.start, _punctuations_between(batch))
-        if not stretches.behind:
+        untimed = self._untimed(rows.start)
+        if untimed is None:
+            stretches = self._follow(rows.start, _punctuations_between(batch))
+        else:
+            stretches = self._follow_timed(rows.start, untimed, _punctuations_between(batch))
+        if untimed is None and not stretches.behind:
             others = [_band(rows, _NO_ROWS, stretches, band) for band in range(1, len(self._patiences))]
             return _emission([say_between(rows, *stretches.punctuations(0)), *others])
         bands = deal(rows.start, stretches)
+        if untimed is not None:
+            bands[untimed] = len(self._patiences)
         rows, side = self._treat_late(rows, bands, stretches)
         numbers = [rows_of(band, bands) for band in range(len(self._patiences))]
         return _emission([_band(rows, of_band, stretches, band) for band, of_band in enumerate(numbers)], side)
@@ -138,6 +145,17 @@ class PunctuateOperator(Operator[PunctuateState]):
         ]
         none = EventBatch.inserts(self._schema.no_rows, _NO_ROWS)
         return _emission([none.punctuation(now) if now > then else none for then, now in said])
+
+    def promise(self, bound: Instant) -> Emission:
+        """Promise for every band, whatever its patience, that all before a bound is complete; it never goes back.
+
+        >>> import slackwater as sw
+        >>> node = sw.stream([{"at": 1}], time="at").sort(patience=3, every=sw.Every.rows(100)).node.input
+        >>> operator = node.build("punctuate#1")
+        >>> [batch.last_punctuation() for said in (10, 9) for batch in operator.promise(said).batches]
+        [10]
+        """
+        return self.on_batch(0, EventBatch.inserts(self._schema.no_rows, _NO_ROWS).punctuation(bound))
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Release nothing: nothing was held."""
@@ -181,6 +199,23 @@ class PunctuateOperator(Operator[PunctuateState]):
         self._state = PunctuateState(high_water, judged_by, rows_since, complete_before, state.late, state.adjusted)
         return stretches
 
+    def _untimed(self, times: Times) -> Mask | None:
+        """Which rows have no time; None if all have one."""
+        if not self._schema.time.untimed:
+            return None
+        untimed = times == UNTIMED
+        return untimed if untimed.any() else None
+
+    def _follow_timed(self, times: Times, untimed: Mask, inputs: tuple[Times, Times]) -> Stretches:
+        """Follow the rows that have a time as if the others were not there, and find the stretches among all rows."""
+        timed = np.flatnonzero(~untimed)
+        places, said = inputs
+        stretches = self._follow(times[timed], (np.searchsorted(timed, places), said))
+        right_behind = np.concatenate([[0], timed + 1])
+        if self._cadence.occasion is Occasion.BATCH and len(timed):
+            right_behind[-1] = len(times)  # the instant is at the end of the batch, whichever row is the last
+        return Stretches(right_behind[stretches.first], stretches.bounds, stretches.behind)
+
     def _treat_late(
         self, rows: EventBatch, bands: NDArray[np.int16], stretches: Stretches
     ) -> tuple[EventBatch, list[tuple[OutputName, EventBatch]]]:
@@ -199,8 +234,9 @@ class PunctuateOperator(Operator[PunctuateState]):
     def _adjusted(
         self, rows: EventBatch, bands: NDArray[np.int16], late: NDArray[np.int64], bounds: Times
     ) -> EventBatch:
-        """Move late rows to the last band and to its bound, unless nothing would be left of the event."""
+        """Move late rows to the last band and its bound, unless there is none or nothing would be left of the event."""
         fits = bounds < FOREVER if rows.end is None else rows.end[late] > bounds
+        fits &= bounds > BEGINNING  # only a row without a time is late before a bound was promised
         moved = late[fits]
         bands[moved] = len(self._patiences) - 1
         start = rows.start.copy()
@@ -210,17 +246,25 @@ class PunctuateOperator(Operator[PunctuateState]):
         return EventBatch(rows.payload, start, rows.end)
 
     def _diverted(self, late: EventBatch, bounds: Times) -> EventBatch:
-        """Say in two more columns which bound was missed, and by how much: as much as int64 can say."""
+        """Say in two more columns which bound was missed, and by how much: as much as int64 can say.
+
+        A row without a time has missed none: both are null.
+        """
         assert self._late_payload is not None
         missed_by = np.minimum(bounds.view(np.uint64) - late.start.view(np.uint64), FOREVER).astype(np.int64)
+        untimed = self._untimed(late.start)
+        if untimed is not None:
+            bounds = np.where(untimed, UNTIMED, bounds)
         added = [
             self._schema.time.renamed("late_bound").write(bounds),
-            pa.array(missed_by).view(self._late_payload.field("late_by").type),
+            pa.array(missed_by, mask=untimed).view(self._late_payload.field("late_by").type),
         ]
         return late.with_payload(pa.RecordBatch.from_arrays([*late.payload.columns, *added], schema=self._late_payload))
 
-    def _refusal(self, event: EventBatch, bound: Instant) -> LateEvent:
+    def _refusal(self, event: EventBatch, bound: Instant) -> BadElement:
         row, show = self._schema.show(event).to_pylist()[0], self._schema.time.show
+        if self._untimed(event.start) is not None:
+            return BadTime.late(f"step {self._step!r}", row, self._schema.time.name)
         return LateEvent.of(f"step {self._step!r}", row, show(int(event.start[0])), show(bound))
 
 

@@ -1,7 +1,8 @@
 """Rewrites the interval of every event to the windows it falls into.
 
 One event becomes one row (tumbling, sliding) or one row per window (hopping). Punctuations are translated to the
-greatest promise that still holds. Its former times stay with the event, as payload columns.
+greatest promise that still holds. Its former times stay with the event, as payload columns. A row without a time is in
+no window: it stays one row, without a time and with no end known.
 
 Invariant: output punctuations never go back. Tumbling and sliding keep the order of their input. Hopping does not:
 the windows of a later event reach back behind those of an earlier one. So on an ordered input it says after every
@@ -23,7 +24,7 @@ from slackwater.events.gather import gather
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.stream_progress import insert_only
-from slackwater.progress.instants import BEGINNING, FOREVER, Instant
+from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Instant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,6 +103,11 @@ class WindowOperator(InterestedOperator[Instant]):
             return EventBatch(self._no_rows, self._promises(batch.start), None, batch.kind)
         back = self._window.back(batch.start)
         count = self._window.count(batch.start)
+        if self._schema.time.untimed:
+            untimed = batch.start == UNTIMED
+            back[untimed] = 0
+            if count is not None:
+                count[untimed] = 1
         self._refuse_overflow(batch, back, count)
         first, said_at = batch.start - back, batch.said_at()
         first[said_at] = self._promises(batch.start[said_at])
@@ -127,6 +133,8 @@ class WindowOperator(InterestedOperator[Instant]):
 
     def _ends(self, start: Times, said_at: NDArray[np.int64]) -> Times:
         ends = start + self._window.size
+        if self._schema.time.untimed:
+            ends[start == UNTIMED] = FOREVER
         ends[said_at] = start[said_at]
         return ends
 
@@ -152,6 +160,8 @@ class WindowOperator(InterestedOperator[Instant]):
             return  # far from both ends of time, as all honest events are
         extent = 0 if count is None else (count - 1) * self._window.apart
         before_all = batch.start < BEGINNING + np.maximum(back, 0)
+        if self._schema.time.untimed:
+            before_all |= (batch.start - back == UNTIMED) & (batch.start != UNTIMED)
         after_all = batch.start - back > FOREVER - self._window.size - extent
         outside = before_all | after_all
         if count is not None:

@@ -174,6 +174,7 @@ class SourceNode(Node):
             "internal": "stamped by the clock on arrival",
             "latent": "not stamped until a step needs times",
         }[self.facts.stamps.value]
+        stamps = f"{stamps}; rows without one are late" if self.facts.untimed else stamps
         return f"{stamps}; punctuations {self.punctuations}" if self.feed.live else stamps
 
 

@@ -12,7 +12,7 @@ from slackwater.operators.punctuate import PunctuateOperator, late_schema
 from slackwater.operators.sort import SortOperator
 from slackwater.plan.node import SourceNode, walk
 from slackwater.plan.properties import Extent, Order, Properties
-from slackwater.plan.row_steps import RowStep
+from slackwater.plan.row_steps import RowStep, refuse_untimed
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Fate, Late, not_a_policy
 from slackwater.progress.instants import FOREVER, format_duration
@@ -59,8 +59,11 @@ class Punctuate(RowStep):
 
     @property
     def properties(self) -> Properties:
-        """The input's, and punctuated. Moving late rows may make two events one, and leave a part of a window."""
-        facts = self.input.properties.but(punctuated=True)
+        """The input's, and punctuated. Moving late rows may make two events one, and leave a part of a window.
+
+        All rows have a time: those that have none are late.
+        """
+        facts = self.input.properties.but(punctuated=True, untimed=False)
         if self.late.fate is not Fate.ADJUSTED:
             return facts
         order = Order.TIES if facts.ordered else Order.NONE
@@ -104,6 +107,7 @@ class Sort(RowStep):
         facts = self.input.properties
         if not facts.insert_only:
             raise PlanError(message("sort takes inserts only, and this stream revises them", {}, "apply them first"))
+        refuse_untimed("sort() without a patience", self.input)
         if not facts.progressive and any(isinstance(node, SourceNode) and node.feed.live for node in walk(self.input)):
             hint = 'say how long to wait for late rows: sort(patience="5s")'
             raise NeedsOrder(message("nothing would ever come out of this sort", {"stream": self.input.line}, hint))

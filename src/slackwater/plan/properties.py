@@ -59,6 +59,9 @@ class Properties:
     keyed: bool = False
     """Whether (start, payload) is a key of the temporal table."""
 
+    untimed: bool = False
+    """Whether rows may have no time: until a step with a patience has sent such rows where late ones go."""
+
     @property
     def ordered(self) -> bool:
         """Whether events come in order of time, with or without ties."""
@@ -83,4 +86,5 @@ class Properties:
         facts += ["punctuated"] * (self.punctuated and not self.ordered)
         facts += ["keyed"] * self.keyed
         facts += ["revised"] * (not self.insert_only)
+        facts += ["some without a time"] * self.untimed
         return ", ".join(facts)

@@ -239,6 +239,9 @@ class AssumeOrdered(RowStep):
 
     verb = "assume_ordered"
 
+    def __post_init__(self) -> None:
+        refuse_untimed("assume_ordered", self.input)
+
     @property
     def properties(self) -> Properties:
         """Ordered, because it is checked."""
@@ -279,6 +282,13 @@ class Stamp(RowStep):
     def build(self, step: str, resume: Instant | None = None) -> Operator[Any]:  # noqa: ARG002 - it raises nothing
         """Make the operator."""
         return StampOperator(self.schema.no_rows, resume)
+
+
+def refuse_untimed(step: str, node: Node) -> None:
+    """Refuse a stream whose rows may have no time, at a step that would give them a place in its order."""
+    if node.properties.untimed:
+        hint = 'sort(patience="5s") it, or take in_bands("1s", "1m"): there rows without a time go where late ones go'
+        raise PlanError(message(f"{step} has no place for rows without a time", {"stream": node.line}, hint))
 
 
 def _shown_output(name: str, what: str | Computation) -> str:

@@ -35,7 +35,8 @@ class Late:
     def divert(cls) -> Late:
         """Send them to the late output, with the bound they missed and by how much. The right choice when in doubt.
 
-        The late output has the columns of the stream, then `late_bound` and `late_by`.
+        The late output has the columns of the stream, then `late_bound` and `late_by`. A null `late_by` means that the
+        row had no time: see `untimed_is_late` of stream().
         """
         return cls(Fate.DIVERTED)
 
@@ -48,13 +49,17 @@ class Late:
     def adjust(cls) -> Late:
         """Move their start to the bound they missed. Choose it when a row must count, and when matters less.
 
-        An event that lasts, and has ended by then, would be left with no time at all: it is dropped and counted.
+        An event that lasts, and has ended by then, would be left with no time at all: it is dropped and counted. So is
+        a row without a time that comes before there is a bound to move it to.
         """
         return cls(Fate.ADJUSTED)
 
     @classmethod
     def raise_error(cls) -> Late:
-        """Stop the query at the first one, with LateEvent. Choose it when the source has promised there is none."""
+        """Stop the query at the first one, with LateEvent. Choose it when the source has promised there is none.
+
+        A row that is late because it has no time stops it with BadTime.
+        """
         return cls(Fate.REFUSED)
 
     def __str__(self) -> str:

@@ -22,6 +22,13 @@ Duration: TypeAlias = int
 BEGINNING: Instant = -(2**63)
 """Before every event: the punctuation of a stream that has promised nothing yet."""
 
+UNTIMED: Instant = BEGINNING
+"""The start of a row that came without a time, on streams that let such rows in.
+
+No real time can be it there: what lies before every event is the time of none, so it never raises a high water, and
+whoever reads such a stream refuses a time that would have this number.
+"""
+
 FOREVER: Instant = 2**63 - 1
 """After every event: the end of an interval that is still open, and the punctuation of an ended stream."""
 

@@ -34,6 +34,7 @@ def stream(
     name: str | None = None,
     schema: pa.Schema | None = None,
     punctuations: Punctuations | None = None,
+    untimed_is_late: bool = False,
 ) -> DisorderedStream:
     """Make a stream of rows that bring their own times, in their order of arrival.
 
@@ -42,17 +43,27 @@ def stream(
     column of event times; `until` the column of their ends, exclusive, where null means "not known yet".
     `punctuations` says when a live source may promise that a time is complete.
 
+    A row whose time is null stops the query. With `untimed_is_late=True` it is late instead, whenever it comes: the
+    step that has a patience treats it as its policy says, by default in the late output, with a null `late_by`. Steps
+    before that pass it on with a null time, and measures of disorder leave it out. It is for streams that are sorted
+    with a patience, or taken in bands; assume_ordered(), sort() without a patience and `punctuations` are refused.
+
     >>> rows = [{"at": 3, "x": "a"}, {"at": 1, "x": "b"}]
     >>> stream(rows, time="at").run().table.to_pydict()
     {'at': [3, 1], 'x': ['a', 'b']}
+    >>> result = stream([*rows, {"at": None, "x": "c"}], time="at", untimed_is_late=True).sort(patience=5).run()
+    >>> result.table["x"].to_pylist(), result.late["punctuate#1"].to_pylist()
+    (['b', 'a'], [{'at': None, 'x': 'c', 'late_bound': None, 'late_by': None}])
     """
     feed = feed_of(source, name, schema)
     event_schema = EventSchema.of(feed.schema, time, until, "stream")
     said = punctuations or Punctuations.none()
     if said.when is not When.NEVER:
         _require_promise(feed, event_schema, said)
+    if _lets_untimed_in(untimed_is_late, feed, said):
+        event_schema = event_schema.with_untimed_rows()
     extent = Extent.POINTS if until is None else Extent.INTERVALS
-    facts = Properties(extent=extent, punctuated=said.when is not When.NEVER)
+    facts = Properties(extent=extent, punctuated=said.when is not When.NEVER, untimed=untimed_is_late)
     return DisorderedStream(SourceNode(name or feed.name, feed, event_schema, facts, said))
 
 
@@ -125,6 +136,16 @@ def _without_times(feed: Feed, name: str | None, stamps: Stamps, punctuations: P
     time = TimeColumn(ARRIVED_AT, pa.timestamp("us", "UTC"))
     schema = EventSchema(feed.schema, time, None, (ARRIVED_AT, *feed.schema.names))
     return SourceNode(name or feed.name, feed, schema, Properties(order=Order.TIES, stamps=stamps), punctuations)
+
+
+def _lets_untimed_in(untimed_is_late: bool, feed: Feed, said: Punctuations) -> bool:
+    """Refuse rows without a time where promises of the source say what is complete: none of its rows may be late."""
+    if not isinstance(untimed_is_late, bool):
+        raise PlanError(message("untimed_is_late= is True or False", {"got": repr(untimed_is_late)}))
+    if untimed_is_late and said.when is not When.NEVER:
+        facts, hint = {"source": feed.name, "punctuations": said}, "leave punctuations out, and have patience instead"
+        raise PlanError(message("rows without a time can be late only where a patience says what is", facts, hint))
+    return untimed_is_late
 
 
 def _require_promise(feed: Feed, schema: EventSchema, said: Punctuations) -> None:

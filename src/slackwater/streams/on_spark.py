@@ -8,6 +8,7 @@ from slackwater.errors import PlanError, message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
     from slackwater.runners.spark.query import SparkQuery
     from slackwater.runners.spark.sinks import AnySink
@@ -22,19 +23,21 @@ def start_together(
     late: AnySink | Mapping[str, AnySink] | None = None,
     metrics: AnySink | None = None,
     trigger: Mapping[str, Any] | None = None,
+    timeout: str | timedelta | None = None,
     **options: int,
 ) -> SparkQuery:
     """Start one query on Spark for several streams, such as the bands of in_bands(), each with its sink.
 
     What they share is done once. The rest is as for Stream.start().
     """
+    sinks = {"late": late, "metrics": metrics}
     runner = _spark_runner()
-    return runner.start_together(streams, checkpoint=checkpoint, late=late, metrics=metrics, trigger=trigger, **options)
+    return runner.start_together(streams, checkpoint=checkpoint, trigger=trigger, timeout=timeout, **sinks, **options)
 
 
-def to_spark(stream: Stream, **options: int) -> Frame:
+def to_spark(stream: Stream, timeout: str | timedelta | None = None, **options: int) -> Frame:
     """The rows of a stream as a DataFrame."""
-    return _spark_runner().to_frame(stream, **options)
+    return _spark_runner().to_frame(stream, timeout=timeout, **options)
 
 
 def _spark_runner() -> Any:

@@ -11,6 +11,7 @@ from slackwater.errors import PlanError, RunError, message
 from slackwater.events.kinds import Kind
 from slackwater.events.written_times import as_instant
 from slackwater.progress.clock import Clock, SystemClock
+from slackwater.progress.instants import UNTIMED
 from slackwater.runners.in_process.runner import InProcessRunner
 from slackwater.runners.runner import Result
 from slackwater.streams.late_rows import late_streams, require_late_rows_taken
@@ -221,7 +222,7 @@ def run_into(
 
 
 def starts_of(stream: Stream, clock: Clock | None = None) -> NDArray[np.int64]:
-    """Run a stream and return the starts of its events, in the order they come."""
+    """Run a stream and return the starts of its events, in the order they come; rows without a time are left out."""
     starts: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
 
     def note(batch: EventBatch) -> None:
@@ -231,7 +232,8 @@ def starts_of(stream: Stream, clock: Clock | None = None) -> NDArray[np.int64]:
     while not runner.finished:
         runner.work()
         runner.wait()
-    return np.concatenate(starts)
+    together = np.concatenate(starts)
+    return together[together != UNTIMED] if stream.properties.untimed else together
 
 
 def _show(schema: EventSchema | ChangeLog, callback: Callback, batch: EventBatch) -> None:

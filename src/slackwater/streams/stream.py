@@ -19,6 +19,7 @@ from slackwater.streams.sinks import ParquetSink, TableSink
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
+    from datetime import timedelta
 
     import pyarrow as pa
 
@@ -66,6 +67,8 @@ class Stream:
 
     def disorder(self, clock: Clock | None = None) -> DisorderProfile:
         """Run, and measure how far the events are from being ordered, in their order of arrival.
+
+        Rows without a time are left out.
 
         >>> import slackwater as sw
         >>> print(sw.stream([{"at": at} for at in (1, 3, 2, 4)], time="at").disorder())
@@ -150,6 +153,7 @@ class Stream:
         late: AnySink | Mapping[str, AnySink] | None = None,
         metrics: AnySink | None = None,
         trigger: Mapping[str, Any] | None = None,
+        timeout: str | timedelta | None = None,
         **options: int,
     ) -> SparkQuery:
         """Start a query on Spark that runs until it is stopped, and goes on from its checkpoint when started again.
@@ -159,14 +163,26 @@ class Stream:
         such rows one sink for each, by the name of the source; `metrics` a row for each micro-batch and shard. After a
         crash the last micro-batch is written again, under its number. `trigger` is what Spark's own trigger() takes,
         such as {"availableNow": True}. `options` are shards and chunk_rows.
+
+        Without a `timeout`, a source that pauses is waited for. With one, such as "30s", a source that has sent nothing
+        for so long, by the timestamps of micro-batches, is not: all that it sent is taken as complete, and from then on
+        calendar time goes on with the clock, so that windows close. What it sends later with earlier times is late.
+        Spark then runs a micro-batch at every trigger, rows or not, so name one: {"processingTime": "5 seconds"}.
+        After a restart it looks at the clock once a source has sent something.
         """
         return start_together(
-            [(self, main)], checkpoint=checkpoint, late=late, metrics=metrics, trigger=trigger, **options
+            [(self, main)],
+            checkpoint=checkpoint,
+            late=late,
+            metrics=metrics,
+            trigger=trigger,
+            timeout=timeout,
+            **options,
         )
 
-    def to_spark(self, **options: int) -> Frame:
+    def to_spark(self, timeout: str | timedelta | None = None, **options: int) -> Frame:
         """Return the rows as a DataFrame of Spark, for a query of your own: streaming, if the sources are.
 
-        `options` are shards and chunk_rows.
+        `timeout` is as in start(), and for streaming ones. `options` are shards and chunk_rows.
         """
-        return to_spark(self, **options)
+        return to_spark(self, timeout, **options)

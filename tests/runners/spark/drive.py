@@ -8,11 +8,15 @@ The folder holds `in`; `checkpoint`, `main` and `late` are made in it.
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
+from connected import connected_session
 
 import slackwater as sw
 from slackwater.runners import spark as on_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 COLUMNS = "at timestamp, n long, word string"
 
@@ -31,6 +35,6 @@ def run(session: SparkSession, folder: str, patience: str) -> None:
 
 
 if __name__ == "__main__":
-    session = SparkSession.builder.remote("local[2]").getOrCreate()
+    session = connected_session()
     run(session, *sys.argv[1:])
     session.stop()

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from connected import connected_session
 from pyarrow import feather
 from pyspark.sql import SparkSession
 
@@ -646,7 +647,7 @@ def _edge_rows(edges: Sequence[int], kind: pa.DataType, number: pa.DataType) -> 
     return pa.table({"time": pa.array(times, number).cast(kind), "keep": answers, "n": range(len(times))})
 
 
-@pytest.mark.parametrize(
+_ON_EDGES = pytest.mark.parametrize(
     ("rows", "windows"),
     [
         (_edge_rows(_EDGES, pa.int64(), pa.int64()), _WINDOWS),
@@ -657,6 +658,10 @@ def _edge_rows(edges: Sequence[int], kind: pa.DataType, number: pa.DataType) -> 
     ],
     ids=["int64", "int8", "timestamp", "date", "timestamp without zone"],
 )
+"""Rows of each kind of time, and windows over it."""
+
+
+@_ON_EDGES
 def test_a_row_that_operators_refuse_does_not_get_lost(read: _Read, rows: pa.Table, windows: Sequence[Window]) -> None:
     """It comes through all steps, to be refused behind them; no other row is, and all others are the same."""
     frame = read(rows)
@@ -664,6 +669,21 @@ def test_a_row_that_operators_refuse_does_not_get_lost(read: _Read, rows: pa.Tab
     _assert_refuses_the_same(frame, rows, source, _chain(source, _where(_col("keep")), _adding(copy="time")))
     for window in windows:
         _assert_refuses_the_same(frame, rows, source, _chain(source, _window(window), _where(_col("keep"))))
+
+
+@_ON_EDGES
+def test_a_row_without_a_time_is_one_like_any_other_where_it_is_late(
+    read: _Read, rows: pa.Table, windows: Sequence[Window]
+) -> None:
+    """The predicate decides; rows with bad times are still refused. Windows are left to the operators."""
+    frame = read(rows)
+    source = _source(frame, "time")
+    source = replace(source, event_schema=source.schema.with_untimed_rows(), facts=source.facts.but(untimed=True))
+    steps = _chain(source, _where(_col("keep")), _adding(copy="time"))
+    given, _ = _assert_gives_the_same(frame, rows, source, steps)
+    assert given.filter(pc.is_null(given["time"]))["keep"].to_pylist() == [True]
+    for window in windows:
+        assert run_natively(frame, source, _chain(source, _where(_col("keep")), _window(window)))[2] == 1
 
 
 @pytest.mark.parametrize(
@@ -689,14 +709,22 @@ def test_ends_that_are_not_known_yet_are_null(read: _Read, kind: pa.DataType, nu
 
 
 def _assert_refuses_the_same(frame: DataFrame, rows: pa.Table, source: SourceNode, steps: Sequence[StepNode]) -> None:
-    """Row by row: refused by the operators both ways, or given the same."""
+    """Row by row, of which some are refused."""
+    _, refused = _assert_gives_the_same(frame, rows, source, steps)
+    assert refused
+
+
+def _assert_gives_the_same(
+    frame: DataFrame, rows: pa.Table, source: SourceNode, steps: Sequence[StepNode]
+) -> tuple[pa.Table, list[int]]:
+    """Row by row: refused by the operators both ways, or given the same; return what is given, and who is refused."""
     native, _, done = run_natively(frame, source, steps)
     assert done == len(steps)
     expected, refused = _row_by_row(rows.append_column("row", rows.column("n")), source, steps)
-    assert refused
     got, refused_behind = _row_by_row(native.toArrow().sort_by("n"), steps[-1], [])
     assert refused_behind == refused
     _assert_same(got, expected)
+    return got, refused
 
 
 def _row_by_row(rows: pa.Table, start: Node, steps: Sequence[StepNode]) -> tuple[pa.Table, list[int]]:
@@ -763,7 +791,7 @@ def test_spark_connect_gives_the_same(connected: tuple[subprocess.Popen[bytes], 
 
 
 def _run_over_connect(folder: str) -> None:
-    session = SparkSession.builder.remote("local[2]").getOrCreate()
+    session = connected_session()
     session.conf.set("spark.sql.session.timeZone", _ZONE)
     frame = session.read.parquet(f"{folder}/rows.parquet")
     source = _source(frame, "at")

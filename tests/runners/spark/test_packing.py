@@ -7,19 +7,19 @@ import pytest
 
 from slackwater.events.batch import EventBatch
 from slackwater.runners.spark.arrow_bytes import to_buffer
-from slackwater.runners.spark.packing import Arrivals, PackedRow, _gathered, as_rows
+from slackwater.runners.spark.packing import Arrivals, PackedRow, as_rows, in_chunks
 
 _ROWS = pa.record_batch({"n": list(range(10))})
 
 
 @pytest.mark.parametrize("cuts", [[10], [0, 10], [1] * 10, [3, 4, 3], [4, 0, 4, 2], [0]])
-def test_batches_are_gathered_and_cut_to_chunks_of_one_size(cuts: list[int]) -> None:
+def test_batches_arein_chunks_and_cut_to_chunks_of_one_size(cuts: list[int]) -> None:
     """In their order; only the last may be smaller."""
     batches, first = [], 0
     for length in cuts:
         batches.append(_ROWS.slice(first, length))
         first += length
-    chunks = list(_gathered(batches, 4))
+    chunks = list(in_chunks(batches, 4))
     sizes = [4] * (first // 4) + ([first % 4] if first % 4 else [])
     assert [chunk.num_rows for chunk in chunks] == sizes
     assert [n for chunk in chunks for n in chunk.column("n").to_pylist()] == list(range(first))

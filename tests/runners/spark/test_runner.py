@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
-from slackwater.errors import PlanError, RunError
+from slackwater.errors import PlanError, RunError, SchemaMismatch
 from slackwater.runners import spark as on_spark
 
 if TYPE_CHECKING:
@@ -335,6 +335,18 @@ def test_a_checkpoint_of_another_plan_is_refused(session: SparkSession, tmp_path
         _start(session, tmp_path, other)
 
 
+def test_a_checkpoint_of_other_sources_is_refused(session: SparkSession, tmp_path: Path) -> None:
+    """Spark itself does, and says how many there were."""
+    _Cuts.seeded(6, cuts=1, rows=100).write(tmp_path / "in")
+    _start(session, tmp_path)
+    one, other = (_sorted(_stream(_streaming(session, tmp_path / "in")), late=sw.Late.drop()) for _ in range(2))
+    query = sw.union(one, other).start(checkpoint=str(tmp_path / "checkpoint"), main=str(tmp_path / "main"))
+    with pytest.raises(
+        RunError, match=r"(?s)made by a plan of other sources.*\[1\] sources.*\[2\].*another checkpoint"
+    ):
+        query.wait(_PATIENT_SECONDS)
+
+
 def test_a_row_without_a_time_stops_the_query_and_is_named(session: SparkSession, tmp_path: Path) -> None:
     """Nothing of its micro-batch is written."""
     rows = pa.table({"at": [1, None], "n": [0, 1], "word": ["a", "b"]}, schema=_SCHEMA)
@@ -379,9 +391,93 @@ def test_streams_and_frames_that_end_have_their_own_calls(session: SparkSession,
         _sorted(_stream(_streaming(session, tmp_path / "in")), late=sw.Late.drop()).to_spark()
     with pytest.raises(PlanError, match="runs on Spark only"):
         ending.run()
+    with pytest.raises(PlanError, match="ends is not waited for"):
+        ending.to_spark(timeout="1s")
 
 
 def test_the_library_alone_loads_neither_pyspark_nor_java() -> None:
     """Whoever runs in process does not pay for Spark."""
     said = "import sys, slackwater; print({'pyspark', 'py4j', 'pandas'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", said], text=True) == "set()\n"  # noqa: S603 - our own words
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"time": "nowhere"}, r"(?s)names a column that is not there.*asked for +nowhere.*there are +at, n, word"),
+        ({"time": "word"}, r"(?s)cannot use the type of a column.*word.*string.*a timestamp, a date or an integer"),
+        ({"time": "at", "until": "n"}, r"(?s)cannot use the type of a column.*n\b.*the same kind of time as 'at'"),
+    ],
+    ids=["unknown column", "wrong type", "another kind of time"],
+)
+def test_times_that_a_frame_does_not_have_are_refused_when_a_stream_is_made(
+    session: SparkSession, tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
+    """Of streaming frames and of those that end alike."""
+    for frame in (_streaming(session, tmp_path), session.createDataFrame([], _COLUMNS)):
+        with pytest.raises(SchemaMismatch, match=said):
+            sw.stream(frame, **options)
+
+
+def test_steps_on_columns_that_a_frame_does_not_have_are_refused_when_written(session: SparkSession) -> None:
+    """Before Spark sees them."""
+    stream = _stream(session.createDataFrame([], _COLUMNS))
+    with pytest.raises(PlanError, match=r"(?s)where cannot be computed on this stream.*at, n, word"):
+        stream.where(nw.col("nowhere") > 1)
+    with pytest.raises(SchemaMismatch, match=r"(?s)select names a column that is not there.*nowhere"):
+        stream.select("nowhere")
+
+
+def test_workers_that_cannot_work_are_refused_when_a_stream_is_made(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not by a stack trace of one of them, when the query runs."""
+    frame = session.createDataFrame([], _COLUMNS)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "python"))
+    with pytest.raises(PlanError, match=r"(?s)Python workers of this session.*no such program.*before the session"):
+        _stream(frame)
+
+
+# ---- rows without a time --------------------------------------------------------------------------------------------
+
+
+def test_rows_without_a_time_are_late_in_every_micro_batch(session: SparkSession, tmp_path: Path) -> None:
+    """Main rows are those of the other rows, and late rows those of the same cuts in process; none is lost."""
+    cuts = _Cuts([_without_some_times(table) for table in _Cuts.seeded(12, cuts=3, rows=900).tables])
+    cuts.write(tmp_path / "in")
+    lost: list[int] = []
+    query = _sorted(_with_untimed(_streaming(session, tmp_path / "in"))).start(
+        checkpoint=str(tmp_path / "checkpoint"),
+        main=str(tmp_path / "main"),
+        late=str(tmp_path / "late"),
+        metrics=lambda rows, _: lost.extend(row.late + row.buffered for row in rows.collect()),
+        trigger={"availableNow": True},
+    )
+    query.wait()
+    source = sw.PushSource(_SCHEMA)
+    main: list[Any] = []
+    late: list[Any] = []
+    ordered = _sorted(_with_untimed(source))
+    with ordered.open(_extend(main), clock=sw.ManualClock(), on_late=_extend(late)) as running:
+        for table in cuts.tables:
+            source.push(table.combine_chunks())
+            running.work()
+        expected_main, expected_late = list(main), list(late)
+    untimed = [row for row in expected_late if row["at"] is None]
+    assert len(untimed) > 50
+    assert all(row["late_bound"] is None and row["late_by"] is None for row in untimed)
+    assert len(expected_late) > len(untimed)
+    assert _all_in(tmp_path / "main", ordered.schema) == sorted(map(str, expected_main))
+    assert _all_in(tmp_path / "late", ordered.late.schema) == sorted(map(str, expected_late))
+    kept = sum(row["word"] != "tide" for table in cuts.tables for row in table.to_pylist() if row["word"] is not None)
+    assert len(expected_main) + lost[-1] == kept
+
+
+def _without_some_times(table: pa.Table) -> pa.Table:
+    times = [None if n % 7 == 3 else at for at, n in zip(table["at"], table["n"].to_pylist(), strict=True)]
+    return table.set_column(0, _SCHEMA.field("at"), pa.array([None if at is None else at.as_py() for at in times]))
+
+
+def _with_untimed(source: Any) -> sw.DisorderedStream:
+    """A filter of Spark's own, which rows without a time pass as others do."""
+    return sw.stream(source, time="at", untimed_is_late=True).where(nw.col("word") != "tide")

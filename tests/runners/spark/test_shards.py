@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +12,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from without_spark import cut, in_process, in_shards, shard_plan
 
 import slackwater as sw
-from slackwater.operators.emission import LATE
-from slackwater.plan.node import SideOutput, diverting_steps
-from slackwater.plan.rewrites import as_run
-from slackwater.runners.spark.packing import Arrivals, PackedRow, packs_of
-from slackwater.runners.spark.segment_store import Head, SegmentStore
-from slackwater.runners.spark.shard import Shard
-from slackwater.runners.spark.shard_plan import ShardPlan
+from slackwater.runners.spark.packing import packs_of
 from slackwater.runners.spark.spreading import shard_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from slackwater.runners.spark.shard_plan import ShardPlan
 
 _SCHEMA = pa.schema({"at": pa.int64(), "k": pa.string(), "x": pa.float64(), "n": pa.int64()})
 _BATCH = sw.Every.batch()
@@ -88,92 +84,17 @@ def _rows(rng: Random, rows: int) -> pa.Table:
     return pa.Table.from_pylist(made, _SCHEMA)
 
 
-def _cut(table: pa.Table, rng: Random, cuts: int) -> list[pa.Table]:
-    edges = sorted(rng.randint(0, table.num_rows) for _ in range(cuts - 1))
-    return [table.slice(a, b - a) for a, b in pairwise([0, *edges, table.num_rows])]
-
-
-def _in_process(make: Callable[[_Streams], Sequence[Any]], cuts: list[list[pa.Table]]) -> Iterator[Counter[str]]:
-    """All rows that have come out after each round of cuts, by output."""
-    sources = [sw.PushSource(_SCHEMA, name=f"source {n}") for n in range(len(cuts))]
-    outputs = make([sw.stream(source, time="at") for source in sources])
-    late = {name: late.node for name, late in _late_of(outputs).items()}
-    given: Counter[str] = Counter()
-
-    def take(output: str) -> Callable[[pa.RecordBatch], None]:
-        return lambda rows: given.update(_spelled(output, rows))
-
-    sinks = [(stream, take(f"main {number}")) for number, stream in enumerate(outputs)]
-    sinks += [(sw.DisorderedStream(node), take(name)) for name, node in late.items()]
-    with sw.Query(sinks, clock=sw.ManualClock()) as query:
-        for turn in zip(*cuts, strict=True):
-            for source, rows in zip(sources, turn, strict=True):
-                if rows.num_rows:
-                    source.push(rows.combine_chunks())
-            query.work()
-            yield Counter(given)
-        for source in sources:
-            source.close()
-        query.run_to_end()
-        yield Counter(given)
-
-
-def _late_of(outputs: Sequence[Any]) -> dict[str, sw.DisorderedStream]:
-    steps = diverting_steps(*(stream.node for stream in outputs))
-    return {name: sw.DisorderedStream(SideOutput(step, LATE)) for step, name in steps.items()}
-
-
-def _spelled(output: str, rows: pa.RecordBatch) -> list[str]:
-    return [f"{output}: {row}" for row in rows.to_pylist()]
-
-
 def _shard_plan(make: Callable[[_Streams], Sequence[Any]], sources: int, shards: int) -> ShardPlan:
-    streams = [sw.stream(sw.PushSource(_SCHEMA, name=f"source {n}"), time="at") for n in range(sources)]
-    outputs = make(streams)
-    named = {f"main {number}": stream.node for number, stream in enumerate(outputs)}
-    named |= {name: late.node for name, late in _late_of(outputs).items()}
-    return ShardPlan(dict(zip(named, as_run(*named.values()), strict=True)), shards)
+    plan: ShardPlan = shard_plan(make, [_SCHEMA] * sources, shards)
+    return plan
 
 
-class _Segments(dict[int, bytes]):
-    """Segments in memory."""
-
-    def read(self, number: int) -> bytes | None:
-        return self.get(number)
-
-    def write(self, number: int, segment: bytes) -> None:
-        self[number] = segment
-
-    def remove(self, number: int) -> None:
-        del self[number]
-
-
-def _in_shards(plan: ShardPlan, cuts: list[list[pa.Table]], rng: Random, *, store: bool) -> Iterator[Counter[str]]:
-    """The same, from shards; between two rounds each is stored and made anew, if it is to be."""
-    shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
-    segments = {key: _Segments() for key in shards}
+def _so_far(rounds: Iterable[dict[str, list[Any]]]) -> Iterator[Counter[str]]:
+    """All rows that have come out after each round, with their outputs."""
     given: Counter[str] = Counter()
-    for turn in zip(*cuts, strict=True):
-        arrivals = {key: Arrivals() for key in shards}
-        packed: list[PackedRow] = []
-        for pack, rows in zip(packs_of(plan, chunk_rows=7), turn, strict=True):
-            for task, part in enumerate(_cut(rows, rng, 2)):
-                packed += pack.packed(task, part.to_batches())
-        for row in rng.sample(packed, len(packed)):  # a shuffle keeps no order
-            arrivals[row.shard].add(row)
-        for key, shard in shards.items():
-            for output, rows in shard.take(arrivals[key]):
-                given.update(_spelled(output, rows))
-            if store:
-                SegmentStore().save(segments[key], shard.snapshot())
-                head = Head.read(segments[key])
-                assert head is not None
-                shards[key] = Shard(plan, SegmentStore.load(segments[key], head, {})[1])
+    for outputs in rounds:
+        given.update(f"{output}: {row}" for output, rows in outputs.items() for row in rows)
         yield Counter(given)
-    for shard in shards.values():
-        for output, rows in shard.end():
-            given.update(_spelled(output, rows))
-    yield Counter(given)
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -190,9 +111,9 @@ def test_shards_together_give_what_one_process_gives(name: str, seed: int, shard
     tables = [_rows(rng, rng.randint(0, 60)) for _ in range(sources)]
     if "replicas" in name:
         tables = [tables[0]] * sources
-    turns = [_cut(table, rng, cuts) for table in tables]
-    expected = _in_process(PLANS[name], turns)
-    got = _in_shards(plan, turns[:read], Random(seed), store=store)
+    turns = [cut(table, rng, cuts) for table in tables]
+    expected = _so_far(in_process(PLANS[name], turns))
+    got = _so_far(in_shards(plan, turns[:read], Random(seed), store=store))
     for turn, (ours, theirs) in enumerate(zip(got, expected, strict=True)):
         assert ours >= theirs
         assert ours == theirs or (name == "sliding windows" and turn < cuts)

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from slackwater.progress.instants import MICROSECONDS
 from slackwater.runners.spark.arrow_bytes import to_buffer
 from slackwater.runners.spark.metrics import METRICS, METRICS_SPARK, Metrics
-from slackwater.runners.spark.packing import CHUNK_ROWS, Arrivals, PackedRow
+from slackwater.runners.spark.packing import CHUNK_ROWS, Arrivals, PackedRow, in_chunks
 from slackwater.runners.spark.resident import keep_resident, take_resident
 from slackwater.runners.spark.segment_store import Head, SegmentStore
 from slackwater.runners.spark.shard import Shard
 from slackwater.runners.spark.spreading import shard_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle, TimerValues
+    from pyspark.sql.streaming.stateful_processor import (
+        ExpiredTimerInfo,
+        MapState,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
 
+    from slackwater.progress.instants import Duration
     from slackwater.runners.spark.shard_plan import ShardPlan
+
+_Output: TypeAlias = "tuple[str, pa.RecordBatch]"
+"""Rows, with the output they belong to."""
+
+_MILLISECOND: Final = MICROSECONDS["ms"]
+"""Spark's clock counts in these."""
 
 RELEASED_SPARK: Final = f"output string, body binary, {METRICS_SPARK}"
 """What a shard gives out: packed rows, with the output they belong to, and one row of metrics without a body."""
@@ -37,40 +51,76 @@ _RELEASED: Final = pa.schema({
 
 
 class ShardHost(StatefulProcessor):
-    """Runs a shard as a stateful step of a stream. `query` is a name that no other query has."""
+    """Runs a shard as a stateful step of a stream. `query` is a name that no other query has.
 
-    def __init__(self, plan: ShardPlan, query: str) -> None:
+    With a timeout Spark's time mode must be "ProcessingTime"; without one nothing here needs a clock.
+    """
+
+    def __init__(self, plan: ShardPlan, query: str, timeout: Duration | None = None) -> None:
         self._plan = plan
         self._query = query
+        self._timeout = timeout
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Say what is stored."""
+        self._handle = handle
         self._segments = _StoredSegments(handle.getMapState("segments", "number long", "segment binary"))
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
         key: Any,
         rows: Iterator[Any],
-        timerValues: TimerValues,  # noqa: ARG002, N803 - Spark's name
+        timerValues: TimerValues,  # noqa: N803 - Spark's name
     ) -> Iterator[Any]:
         """Take a micro-batch; yield what it releases, then store what is left."""
-        place = (self._query, int(key[0]))
-        metrics = Metrics(shard_keys(self._plan.shards).index(place[1]))
+        metrics, arrivals = self._metrics(key), Arrivals()
         with metrics.timed("decode"):
-            arrivals = Arrivals()
             for frame in rows:
                 for row in frame.itertuples(index=False):
                     arrivals.add(PackedRow(*row))
+        metrics.rows_in = arrivals.rows
+        now = None if self._timeout is None else timerValues.getCurrentProcessingTimeInMs() * _MILLISECOND
+        yield from self._worked(key, metrics, lambda shard: shard.take(arrivals, now))
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        timerValues: TimerValues,  # noqa: ARG002, N803 - Spark's name
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803 - Spark's name
+    ) -> Iterator[Any]:
+        """Yield what is held back for silent sources, as of the instant that the timer was set to, then store the rest.
+
+        That instant, and not the present: what a query slept through is no silence of its sources.
+        """
+        now = expiredTimerInfo.getExpiryTimeInMs() * _MILLISECOND
+        yield from self._worked(key, self._metrics(key), lambda shard: shard.wake(now))
+
+    def _metrics(self, key: Any) -> Metrics:
+        return Metrics(shard_keys(self._plan.shards).index(int(key[0])))
+
+    def _worked(self, key: Any, metrics: Metrics, work: Callable[[Shard], Iterator[_Output]]) -> Iterator[Any]:
+        """Resume the shard and let it work; yield what that releases, then store what is left."""
+        place = (self._query, int(key[0]))
         with metrics.timed("state"):
             store, shard = self._resumed(place)
-        for released in _given_out(shard, arrivals, metrics):
+        for released in _given_out(shard, work(shard), metrics):
             yield pd.DataFrame([released])
         with metrics.timed("state"):
             self._segments.written_bytes = 0
             store.save(self._segments, shard.snapshot())
             keep_resident(place, store.leaves())
+            self._set_timer(shard)
         metrics.state_bytes = self._segments.written_bytes
         yield pd.DataFrame([{"output": METRICS, "body": None, **metrics.as_row()}])
+
+    def _set_timer(self, shard: Shard) -> None:
+        """Let Spark wake the shard when it wants to look again, and at no other time."""
+        if self._timeout is None:
+            return
+        for earlier in list(self._handle.listTimers()):
+            self._handle.deleteTimer(earlier)
+        if shard.look_again_at is not None:
+            self._handle.registerTimer(-(-shard.look_again_at // _MILLISECOND))  # not before
 
     def close(self) -> None:
         """Nothing is open."""
@@ -78,9 +128,9 @@ class ShardHost(StatefulProcessor):
     def _resumed(self, place: tuple[str, int]) -> tuple[SegmentStore, Shard]:
         head = Head.read(self._segments)
         if head is None:
-            return SegmentStore(), Shard(self._plan)
+            return SegmentStore(), Shard(self._plan, timeout=self._timeout)
         store, snapshot = SegmentStore.load(self._segments, head, take_resident(place))
-        return store, Shard(self._plan, snapshot)
+        return store, Shard(self._plan, snapshot, self._timeout)
 
 
 @dataclass(frozen=True)
@@ -97,23 +147,30 @@ class HostAll:
                 row = PackedRow(**packed)
                 arrived.setdefault(row.shard, Arrivals()).add(row)
         for arrivals in arrived.values():
-            for released in _given_out(Shard(self.plan), arrivals, Metrics(), to_the_end=True):
+            shard = Shard(self.plan)
+            for released in _given_out(shard, chain(shard.take(arrivals), shard.end()), Metrics()):
                 yield pa.RecordBatch.from_pylist([released], schema=_RELEASED)
 
 
-def _given_out(
-    shard: Shard, arrivals: Arrivals, metrics: Metrics, *, to_the_end: bool = False
-) -> Iterator[dict[str, Any]]:
-    """Let a shard take a micro-batch, and all that is left if it is the last; pack what comes out into chunks."""
-    metrics.rows_in = arrivals.rows
-    for output, rows in metrics.timing("operate", chain(shard.take(arrivals), shard.end() if to_the_end else ())):
+def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> Iterator[dict[str, Any]]:
+    """Pack what comes out of a shard into chunks, as few as there can be, and measure it."""
+    waiting: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for output, rows in metrics.timing("operate", outputs):
         metrics.rows_out += rows.num_rows
-        for first in range(0, rows.num_rows, CHUNK_ROWS):
-            with metrics.timed("encode"):
-                body = to_buffer(rows.slice(first, CHUNK_ROWS)).to_pybytes()
-            yield {"output": output, "body": body, **_NO_METRICS}
+        waiting[output].append(rows)
+        if sum(batch.num_rows for batch in waiting[output]) >= CHUNK_ROWS:
+            yield from _encoded(output, waiting.pop(output), metrics)
+    for output, batches in waiting.items():
+        yield from _encoded(output, batches, metrics)
     metrics.late, metrics.buffered, metrics.runs = shard.late(), shard.buffered(), shard.runs()
     metrics.complete_before = shard.complete_before
+
+
+def _encoded(output: str, batches: Iterable[pa.RecordBatch], metrics: Metrics) -> Iterator[dict[str, Any]]:
+    for chunk in in_chunks(batches):
+        with metrics.timed("encode"):
+            body = to_buffer(chunk).to_pybytes()
+        yield {"output": output, "body": body, **_NO_METRICS}
 
 
 @dataclass

@@ -5,7 +5,8 @@ and columns, and fewer cross. A step is taken over only when its rows are exactl
 from the first one on of which this is not known, the operators do the rest.
 
 A row whose time is missing or out of range stops a query in process. So it must not get lost here: where() keeps it,
-and a window gives it no time, until it is met by the operators, who refuse it.
+and a window gives it no time, until it is met by the operators, who refuse it. Where rows without a time are late, such
+a row is one like any other to where(), and windows are left to the operators: a missing time would not stop them.
 
 Cost: one analysis by Spark for each step, about a tenth of a second, when a query starts; nothing per row in Python.
 """
@@ -19,12 +20,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import narwhals as nw
 import pyarrow as pa
 from pyspark.sql import functions as sf
+from pyspark.sql.types import TimestampType
 
 from slackwater.plan.properties import Stamps
 from slackwater.plan.row_steps import AssignWindow, Select, Where
 from slackwater.policies.windows import Hopping, Sliding, Tumbling
-from slackwater.progress.instants import BEGINNING, FOREVER, MICROSECONDS
-from slackwater.runners.spark.native_expressions import Columns
+from slackwater.progress.instants import BEGINNING, FOREVER, MICROSECONDS, UNTIMED
+from slackwater.runners.spark.native_expressions import Columns, column_of
 from slackwater.runners.spark.native_values import OPAQUE, NotNative, forever, holds_forever, literal, require
 
 if TYPE_CHECKING:
@@ -71,6 +73,12 @@ def run_natively(frame: DataFrame, source: SourceNode, steps: Sequence[StepNode]
             break
         frame, trial, schema, done = native(frame), tried, step.schema, done + 1
     return frame, schema, done
+
+
+def with_numbers_for_times(frame: DataFrame) -> DataFrame:
+    """Timestamps as the microseconds that they are: so they cross to Python faster, where they become times again."""
+    times = [field.name for field in frame.schema if isinstance(field.dataType, TimestampType)]
+    return frame.withColumns({name: sf.unix_micros(column_of(name)) for name in times}) if times else frame
 
 
 def _has_plain_events(source: SourceNode) -> bool:
@@ -139,8 +147,8 @@ class _Times:
 
     def __init__(self, schema: EventSchema, columns: Columns) -> None:
         time = columns.raw(schema.time.name)
-        self.refused = time.column.isNull() | _out_of_range(time)
-        self.suspect = None if schema.until is not None else _suspect(time)
+        self.refused = _out_of_range(time) | (_is_untimed(time) if schema.time.untimed else time.column.isNull())
+        self.suspect = None if schema.until is not None else _suspect(time, nulls=not schema.time.untimed)
         """Holds for all that are refused, and for few others, and sources can look for it; None if there is no such."""
 
         if schema.until is not None:
@@ -165,12 +173,23 @@ def _out_of_range(time: Value) -> Column:
     return time.column == forever(time.kind) if holds_forever(time.kind) else sf.lit(False)
 
 
-def _suspect(time: Value) -> Column | None:
+def _is_untimed(time: Value) -> Column:
+    """Whether a time is the number that stands for none; null for null."""
+    if pa.types.is_timestamp(time.kind) and time.kind.tz is not None:
+        return sf.unix_micros(time.column) == sf.lit(UNTIMED)
+    if not holds_forever(time.kind):
+        return sf.lit(False)
+    # Not equal to it: as a timestamp that number cannot be written.
+    return time.column < literal(pa.scalar(UNTIMED + 1, pa.int64()).cast(time.kind)).column
+
+
+def _suspect(time: Value, *, nulls: bool) -> Column | None:
     if pa.types.is_integer(time.kind):
         return None
     unit, number = (1, pa.int32()) if pa.types.is_date(time.kind) else (_DAY, pa.int64())
     earliest, latest = (literal(pa.scalar(days * unit, number).cast(time.kind)).column for days in _HONEST_DAYS)
-    return time.column.isNull() | (time.column < earliest) | (time.column > latest)
+    outside = (time.column < earliest) | (time.column > latest)
+    return time.column.isNull() | outside if nulls else outside
 
 
 # ---- windows --------------------------------------------------------------------------------------------------------
@@ -199,6 +218,8 @@ def _scale_of(kind: pa.DataType) -> _Scale:
 
 def _assign_window(step: AssignWindow, schema: EventSchema, columns: Columns, times: _Times) -> _NativeStep:
     """Give each row the start and the end of its window; none where the time, or the window, is out of range."""
+    if schema.time.untimed:
+        raise NotNative("times that are missing and times that are refused would look alike behind a window")
     time = columns.raw(schema.time.name)
     scale = _scale_of(time.kind)
     size, grid, offset = _in_units(step.window, scale.unit)

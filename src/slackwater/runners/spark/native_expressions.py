@@ -69,6 +69,12 @@ _MIRRORED: Final[Mapping[_Binary, _Binary]] = {
 }  # fmt: skip
 
 
+def column_of(name: str) -> Column:
+    """The column of a name, whatever characters are in it."""
+    escaped = name.replace("`", "``")
+    return sf.col(f"`{escaped}`")
+
+
 class Columns:
     """The columns of a frame as computations see them: `schema` as the operators have it, `types` as Spark has it."""
 
@@ -78,8 +84,7 @@ class Columns:
 
     def raw(self, name: str) -> Value:
         """A column as it lies in the frame."""
-        escaped = name.replace("`", "``")
-        return Value(sf.col(f"`{escaped}`"), self._kinds[name])
+        return Value(column_of(name), self._kinds[name])
 
     def shown(self, name: str) -> Value:
         """A column as operators show it: ends that are not known yet are null, however they were written."""

@@ -1,7 +1,8 @@
 """Pack: rows become one Spark row per shard and chunk, which Spark moves as it moves a number.
 
 Every task also says, to every shard, what arrived with it: how many rows, and their greatest time. So all shards know
-the same of a micro-batch, whichever rows they have, and need not ask each other.
+the same of a micro-batch, whichever rows they have, and need not ask each other. Rows without a time count among the
+rows only: UNTIMED is less than every time.
 """
 
 from __future__ import annotations
@@ -98,10 +99,10 @@ class Pack:
             yield from (PackedRow(key, self.inlet, task, -1, rows, high_water, None) for key in keys)
 
     def _events(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EventBatch]:
-        """Read rows, which refuses those without a time, and do what is done to them before they are packed."""
+        """Read rows, which refuses bad times, and do what is done to them before they are packed."""
         operators = [step.build(f"{step.verb} of {self.where}") for step in self.steps]
-        for chunk in _gathered(batches, self.chunk_rows):
-            # Spark shows timestamps in the zone of its session.
+        for chunk in in_chunks(batches, self.chunk_rows):
+            # Timestamps come as numbers, or, inside of other values, in the zone of the session.
             rows = chunk if chunk.schema.types == self.schema.shown.types else chunk.cast(self.schema.shown)
             treated = [self.schema.read(rows, self.where)]
             for operator in operators:
@@ -174,7 +175,7 @@ def as_events(rows: pa.RecordBatch, no_rows: pa.RecordBatch) -> EventBatch:
     return EventBatch(pa.RecordBatch.from_arrays(rows.columns[times:], schema=no_rows.schema), start, end)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch], chunk_rows: int) -> Iterator[pa.RecordBatch]:
+def in_chunks(batches: Iterable[pa.RecordBatch], chunk_rows: int = CHUNK_ROWS) -> Iterator[pa.RecordBatch]:
     """Put batches together, and cut them, to chunks of so many rows; only the last may have fewer."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
@@ -182,10 +183,14 @@ def _gathered(batches: Iterable[pa.RecordBatch], chunk_rows: int) -> Iterator[pa
         left = batch
         while rows + left.num_rows >= chunk_rows:
             fits = chunk_rows - rows
-            yield pa.concat_batches([*waiting, left.slice(0, fits)])
+            yield _joined([*waiting, left.slice(0, fits)])
             left, waiting, rows = left.slice(fits), [], 0
         if left.num_rows:
             waiting.append(left)
             rows += left.num_rows
     if waiting:
-        yield pa.concat_batches(waiting)
+        yield _joined(waiting)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)  # which would copy one, too

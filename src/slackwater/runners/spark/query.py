@@ -35,11 +35,16 @@ _CAUSE: Final = re.compile(rf"\nCaused by: [\w.$]+: (?P<words>(?s:.*?)){_END}")
 
 _RESTORE: Final = "restore the checkpoint from a copy, or start anew with another one"
 _START_AGAIN: Final = "start it again, and it goes on from its checkpoint; workers are often killed for want of memory"
+_SAME_PLAN: Final = "start the plan that the checkpoint was made by, or name another checkpoint"
+_SAME_PYTHON: Final = "let workers be the Python of the driver: set PYSPARK_PYTHON before the session is made"
 _READ_ON: Final = "the exception this one was raised from has all that Spark says"
 
 _HEADLINES: Final = {
     "[CANNOT_LOAD_STATE_STORE": ("the stored state of a query on Spark is damaged or incomplete", _RESTORE),
     "Python worker exited unexpectedly": ("a Python worker of a query on Spark was killed, or crashed", _START_AGAIN),
+    "sources in the checkpoint offsets and now": ("this checkpoint was made by a plan of other sources", _SAME_PLAN),
+    "No module named 'slackwater'": ("the Python workers of a query on Spark cannot import slackwater", _SAME_PYTHON),
+    "[PYTHON_VERSION_MISMATCH]": ("the Python workers of a query on Spark are of another version", _SAME_PYTHON),
     "": ("a query on Spark failed", _READ_ON),
 }
 """What happened, and what to do, by what Spark says of it."""
@@ -84,10 +89,22 @@ class SparkQuery:
         """The last micro-batch that took rows: its number, its duration, and the metrics of all shards together."""
         for one in reversed(self.spark.recentProgress):
             observed = one["observedMetrics"].get(OBSERVED)
-            if observed is not None and observed["shards"]:
-                numbers = observed.asDict() if hasattr(observed, "asDict") else dict(observed)
+            numbers = {} if observed is None else _named(observed.asDict())
+            if numbers.get("shards"):
                 return {"batch_id": one["batchId"], "seconds": one["batchDuration"] / 1_000, **numbers}
         return {}
+
+
+def _named(observed: dict[str, Any]) -> dict[str, Any]:
+    """Observed metrics by name. Spark Connect tells values and names apart.
+
+    >>> _named({"values": [2, 7], "schema": {"fields": [{"name": "shards"}, {"name": "late"}]}})
+    {'shards': 2, 'late': 7}
+    """
+    if observed.keys() != {"values", "schema"}:
+        return observed
+    names = [field["name"] for field in observed["schema"]["fields"]]
+    return dict(zip(names, observed["values"], strict=True))
 
 
 def failure_of(error: Exception) -> RunError:

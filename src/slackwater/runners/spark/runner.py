@@ -15,12 +15,13 @@ from slackwater.plan.node import SideOutput, SourceNode, StepNode, diverting_ste
 from slackwater.plan.rewrites import as_run
 from slackwater.runners.spark.host import RELEASED_SPARK, HostAll, ShardHost
 from slackwater.runners.spark.metrics import METRICS
-from slackwater.runners.spark.native import run_natively
+from slackwater.runners.spark.native import run_natively, with_numbers_for_times
 from slackwater.runners.spark.packing import CHUNK_ROWS, PACKED_SPARK, packs_of
 from slackwater.runners.spark.query import OBSERVED, SparkQuery
 from slackwater.runners.spark.settings import default_shards, require_rocks_db, settled, stream_settings
 from slackwater.runners.spark.shard import Shard
 from slackwater.runners.spark.shard_plan import ShardPlan
+from slackwater.runners.spark.silence import Silence, as_timeout
 from slackwater.runners.spark.sinks import WriteOutputs, as_sink
 from slackwater.runners.spark.source import SparkFeed
 from slackwater.runners.spark.state_codec import form_of
@@ -28,11 +29,13 @@ from slackwater.runners.spark.unpacking import rows_of_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from slackwater.plan.node import Node
+    from slackwater.progress.instants import Duration
     from slackwater.runners.spark.sinks import AnySink
 
 MAIN: Final = "main"
@@ -55,6 +58,7 @@ def start_together(
     late: AnySink | Mapping[str, AnySink] | None = None,
     metrics: AnySink | None = None,
     trigger: Mapping[str, Any] | None = None,
+    timeout: str | timedelta | None = None,
     shards: int | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> SparkQuery:
@@ -62,6 +66,11 @@ def start_together(
 
     What they share is done once. See Stream.start() for the rest.
     """
+    longest_silence = as_timeout(timeout)
+    if longest_silence is not None and (trigger or {}).get("availableNow"):
+        # Spark runs micro-batches without rows as long as there may be timers, and there may always be some.
+        facts, hint = {"timeout": timeout, "trigger": trigger}, 'leave one of them out, or {"processingTime": ...}'
+        raise PlanError(message("with a timeout Spark never comes to the end of what is available", facts, hint))
     roots = [stream.node for stream, _ in streams]
     session = _session_of(roots)
     plan = _plan_of(roots, shards or default_shards(session))
@@ -69,35 +78,53 @@ def start_together(
     if not frames[0].isStreaming:
         raise PlanError(message("start() is for streaming DataFrames", {}, "use to_spark() for those that end"))
     named = _sinks_of(plan, [main for _, main in streams], late, metrics)
-    for state in Shard(plan).snapshot().values():  # what cannot run is refused before Spark starts
+    fresh = Shard(plan, timeout=longest_silence)
+    for state in fresh.snapshot().values():  # what cannot run is refused before Spark starts
         form_of(state, number_of=id)
-    released = _hosted(plan, _packed(plan, frames, chunk_rows))
+    released = _hosted(plan, _packed(plan, frames, chunk_rows), longest_silence)
     writer = _observed(released).writeStream.option("checkpointLocation", checkpoint)
-    writer = writer.foreachBatch(WriteOutputs({o: as_sink(s) for o, s in named.items()}, _columns(plan, session)))
+    sinks = {output: as_sink(sink) for output, sink in named.items()}
+    writer = writer.foreachBatch(WriteOutputs(sinks, _columns(plan, session), with_timers=longest_silence is not None))
     with settled(session, stream_settings(plan.shards)):
         return SparkQuery((writer.trigger(**trigger) if trigger else writer).start())
 
 
-def to_frame(stream: Planned, *, shards: int | None = None, chunk_rows: int = CHUNK_ROWS) -> DataFrame:
+def to_frame(
+    stream: Planned,
+    *,
+    timeout: str | timedelta | None = None,
+    shards: int | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> DataFrame:
     """The rows of a stream as a DataFrame: a streaming one, or, if all that it reads ends, one that ends.
 
-    Rows that come too late must be dropped, or be what is asked for: a DataFrame is one output.
+    Rows that come too late must be dropped, or be what is asked for: a DataFrame is one output. A timeout is for
+    streaming ones, as in Stream.start().
     """
+    longest_silence = as_timeout(timeout)
     session = _session_of([stream.node])
     plan = _plan_of([stream.node], shards or default_shards(session))
+    frames = _frames_of(plan)
+    if longest_silence is not None and not frames[0].isStreaming:
+        facts, hint = {"timeout": timeout}, "leave timeout= out: all that is held comes at the end"
+        raise PlanError(message("a DataFrame that ends is not waited for", facts, hint))
     _refuse_lost_rows(plan)
-    packed = _packed(plan, frames := _frames_of(plan), chunk_rows)
+    packed = _packed(plan, frames, chunk_rows)
     if frames[0].isStreaming:
         require_rocks_db(session)
-        released = _hosted(plan, packed)
+        released = _hosted(plan, packed, longest_silence)
     else:
         released = packed.repartition(plan.shards, "shard").mapInArrow(HostAll(plan), RELEASED_SPARK)
     return rows_of_output(released, MAIN, _columns(plan, session)[MAIN])
 
 
-def _hosted(plan: ShardPlan, packed: DataFrame) -> DataFrame:
-    host = ShardHost(plan, uuid.uuid4().hex)
-    return packed.groupBy("shard").transformWithStateInPandas(host, RELEASED_SPARK, "append", "None")
+def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> DataFrame:
+    if timeout is not None:
+        Silence.in_plan(plan, timeout)  # what cannot work is refused now
+    host = ShardHost(plan, uuid.uuid4().hex, timeout)
+    # With a clock Spark runs a micro-batch at every trigger, though there are no rows.
+    time_mode = "None" if timeout is None else "ProcessingTime"
+    return packed.groupBy("shard").transformWithStateInPandas(host, RELEASED_SPARK, "append", time_mode)
 
 
 # ---- the plan --------------------------------------------------------------------------------------------------------
@@ -187,7 +214,11 @@ def _packed(plan: ShardPlan, frames: Sequence[DataFrame], chunk_rows: int) -> Da
     packed = []
     for pack, inlet, frame in zip(packs_of(plan, chunk_rows), plan.inlets, frames, strict=True):
         treated, schema, done = run_natively(frame, inlet.source, inlet.steps)
-        packed.append(treated.mapInArrow(replace(pack, schema=schema, steps=pack.steps[done:]), PACKED_SPARK))
+        packed.append(
+            with_numbers_for_times(treated).mapInArrow(
+                replace(pack, schema=schema, steps=pack.steps[done:]), PACKED_SPARK
+            )
+        )
     return reduce(lambda one, other: one.union(other), packed)
 
 

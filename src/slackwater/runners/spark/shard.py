@@ -2,13 +2,13 @@
 
 A micro-batch is one instant: none of its rows is late against another. So the runner punctuates, once all rows are in,
 by the greatest time of the whole micro-batch, which every shard knows; the steps that judge lateness do so by this
-alone.
+alone. With a timeout it also promises for sources that are silent, after a micro-batch or when it is woken.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.operators.merging.replica_merge import ReplicaMerge
 from slackwater.operators.punctuate import PunctuateOperator
@@ -19,6 +19,7 @@ from slackwater.plan.revising_steps import DoubtEnd
 from slackwater.policies.cadence import Cadence, Occasion
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners.in_process.state import Snapshot, require_same_plan
+from slackwater.runners.spark.silence import Heard, Silence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,18 +30,21 @@ if TYPE_CHECKING:
     from slackwater.operators.emission import Emission, OutputName
     from slackwater.operators.operator import Operator
     from slackwater.progress.frontier import Port
-    from slackwater.progress.instants import Instant
+    from slackwater.progress.instants import Duration, Instant
     from slackwater.runners.spark.packing import Arrivals
     from slackwater.runners.spark.shard_plan import ShardPlan
 
 _NEVER = Cadence(Occasion.ROWS, FOREVER)
 """The cadence of a step that leaves it to the runner to punctuate."""
 
+_HEARD: Final = "heard"
+"""The name under which what was heard of the sources is stored, beside the states of steps; no step is called so."""
+
 
 class Shard:
-    """One copy of the operators, fresh or as a snapshot has them."""
+    """One copy of the operators, fresh or as a snapshot has them. Without a timeout silent sources are waited for."""
 
-    def __init__(self, plan: ShardPlan, resume: Snapshot | None = None) -> None:
+    def __init__(self, plan: ShardPlan, resume: Snapshot | None = None, timeout: Duration | None = None) -> None:
         states: dict[str, Any] = {} if resume is None else resume
         require_same_plan(states, plan.described())
         self._plan = plan
@@ -60,8 +64,17 @@ class Shard:
         self.complete_before: Instant = BEGINNING
         """The last punctuation of an output since this was made."""
 
-    def take(self, arrivals: Arrivals) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Take in a micro-batch, its rows first, then the punctuations; give out what is released, with its output."""
+        self._silence = None if timeout is None else Silence.in_plan(plan, timeout)
+        self._heard: Heard = states.get(_HEARD) or Heard.nothing(len(plan.inlets))
+        self.look_again_at: Instant | None = None
+        """When to be woken, unless rows come before; None if that would change nothing."""
+
+    def take(self, arrivals: Arrivals, now: Instant | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Take in a micro-batch, its rows first, then the punctuations; give out what is released, with its output.
+
+        `now` is its timestamp; only who has a timeout needs it. A source that has rows in it is not silent, however
+        long it was: they may have waited for a query that was slow, or stood still.
+        """
         for number, inlet in enumerate(self._plan.inlets):
             operator = self._operators[inlet.punctuate]
             for events in arrivals.events(number, inlet.punctuate.schema.no_rows):
@@ -73,6 +86,21 @@ class Shard:
             if number in arrivals.high_water:
                 self._put_all(inlet.punctuate, operator.reach(arrivals.high_water[number]))
                 yield from self._handed_out()
+        if self._silence is not None:
+            assert now is not None, "silence is measured by the timestamps of micro-batches"
+            self._heard = self._heard.after(now, arrivals.high_water)
+            yield from self.wake(now)
+
+    def wake(self, now: Instant) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Give out what is held back for sources that are silent by now, and find out when to look again."""
+        assert self._silence is not None, "without a timeout nobody is woken"
+        for number, bound in self._silence.promises(self._heard, now).items():
+            entry = self._plan.inlets[number].punctuate
+            operator = self._operators[entry]
+            assert isinstance(operator, PunctuateOperator)
+            self._put_all(entry, operator.promise(bound))
+            yield from self._handed_out()
+        self.look_again_at = self._silence.look_again_at(self._heard, now)
 
     def end(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out all that is held: no micro-batch will come any more."""
@@ -95,8 +123,10 @@ class Shard:
         return max(entry.snapshot().high_water for entry in entries)
 
     def snapshot(self) -> Snapshot:
-        """The state of every step."""
+        """The state of every step and, with a timeout, what was heard of the sources."""
         states = {name: self._operators[node].snapshot() for node, name in self._plan.steps.items()}
+        if self._silence is not None:
+            states[_HEARD] = self._heard
         return Snapshot(states, self._plan.described())
 
     def late(self) -> int:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from slackwater.errors import PlanError, message
 from slackwater.runners.spark.metrics import METRIC_COLUMNS, METRICS
 from slackwater.runners.spark.unpacking import local_rows, rows_of_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
 _FEW_BYTES: Final = 1 << 20
 """What an output may have of a micro-batch to be taken through the driver."""
+
+_SMALL_CHUNK: Final = 1 << 17
+"""Bytes of a chunk that is taken to the driver before it is known how many others there are."""
 
 
 class Sink(Protocol):
@@ -43,6 +45,8 @@ class FolderSink:
     path: str
     format: str = "parquet"
     options: Mapping[str, Any] = field(default_factory=dict)
+    reads_once: ClassVar = True
+    """Whether rows are asked for only once, so that they need not be kept."""
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
         """Write, or write anew, the folder of a micro-batch."""
@@ -85,30 +89,56 @@ class WriteOutputs:
     columns: Mapping[str, StructType]
     """The columns of each output."""
 
+    with_timers: bool = False
+    """Whether shards have timers. Then Spark runs micro-batches all the time, and those for nobody are left out."""
+
     def __call__(self, released: DataFrame, batch_id: int) -> None:
         """Hand each sink its rows."""
+        if len(self.sinks) == 1 and not self.with_timers:
+            ((output, sink),) = self.sinks.items()
+            if getattr(sink, "reads_once", False):
+                sink.write(self._of_many(released, output), batch_id)
+                return
         # Without it every sink would run the stateful step again.
         kept = released.persist()
         try:
-            sizes = self._sizes(kept)
+            chunks = _chunks(kept)
+            if self.with_timers and not chunks:
+                return
+            few = self._few(chunks, kept.sparkSession)
             for output, sink in self.sinks.items():
-                sink.write(self._rows(kept, output, sizes[output]), batch_id)
+                sink.write(few[output] if output in few else self._of_many(kept, output), batch_id)
         finally:
             kept.unpersist()
 
-    def _sizes(self, kept: DataFrame) -> Counter[str]:
-        """How many bytes there are for each output. This is the pass in which everything is computed."""
-        sizes: Counter[str] = Counter()
-        for output, size in kept.selectExpr("output", "length(body)").collect():
-            sizes[output] += size or 0
-        return sizes
+    def _few(self, chunks: Sequence[_Chunk], session: SparkSession) -> dict[str, DataFrame]:
+        """The rows of outputs that have few.
 
-    def _rows(self, kept: DataFrame, output: str, size: int) -> DataFrame:
+        To take a few rows to the driver and back costs less than a pass through Python workers.
+        """
+        few: dict[str, DataFrame] = {}
+        for output in self.sinks.keys() & self.columns.keys():
+            sizes = [chunk.size for chunk in chunks if chunk.output == output]
+            bodies = [chunk.body for chunk in chunks if chunk.output == output and chunk.body is not None]
+            if len(bodies) == len(sizes) and sum(sizes) <= _FEW_BYTES:
+                few[output] = local_rows(bodies, self.columns[output], session)
+        return few
+
+    def _of_many(self, released: DataFrame, output: str) -> DataFrame:
         if output == METRICS:
-            return kept.where(kept["output"] == METRICS).select(*METRIC_COLUMNS)
-        schema = self.columns[output]
-        if size > _FEW_BYTES:
-            return rows_of_output(kept, output, schema)
-        # A pass through Python workers costs more than to take a few rows to the driver and back.
-        bodies = [] if not size else [row.body for row in kept.where(kept["output"] == output).select("body").collect()]
-        return local_rows(bodies, schema, kept.sparkSession)
+            return released.where(released["output"] == METRICS).select(*METRIC_COLUMNS)
+        return rows_of_output(released, output, self.columns[output])
+
+
+class _Chunk(NamedTuple):
+    """What a shard gave out at once, or its metrics: for which output, how many bytes, and, if they are few, these."""
+
+    output: str
+    size: int
+    body: bytes | None
+
+
+def _chunks(kept: DataFrame) -> list[_Chunk]:
+    """All that shards gave out. This is the pass in which everything is computed."""
+    small = f"IF(length(body) <= {_SMALL_CHUNK}, body, NULL)"
+    return [_Chunk(*row) for row in kept.selectExpr("output", "length(body)", small).collect()]

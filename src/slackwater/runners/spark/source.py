@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from slackwater.errors import PlanError, message
+from slackwater.runners.spark.known_spark import require_known_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,8 @@ class SparkFeed:
 
 
 def feed_of_frame(frame: DataFrame, name: str = "frame") -> SparkFeed:
-    """Make a feed of a DataFrame, classic or of Spark Connect."""
+    """Make a feed of a DataFrame, classic or of Spark Connect; refuse one of a Spark that streams cannot run on."""
+    require_known_session(frame.sparkSession)
     # A frame of no rows tells how Spark shows these columns in Arrow, and by its limit without a job; a streaming one
     # cannot be asked itself.
     schema = frame.sparkSession.createDataFrame([], frame.schema).limit(0).toArrow().schema

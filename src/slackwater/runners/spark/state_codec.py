@@ -44,6 +44,7 @@ from slackwater.operators.sort import SortState
 from slackwater.operators.stream_progress import StreamProgress
 from slackwater.operators.union import UnionState
 from slackwater.operators.waiting_room import WaitingRoomState
+from slackwater.runners.spark.silence import Heard
 from slackwater.runners.spark.stored_columns import description_of, is_leaf, leaf_of_rows, leaf_of_text, text_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     one.__name__: one
     for one in (
         AggregateState, ApartState, BandState, CleanseState, CompareState, CutAtChangesState, EarlyAggregateState,
-        EventBatch, EventIndexState, KeyedState, MapWindowsState, MatchingState, MultisetState, OrderedState,
+        EventBatch, EventIndexState, Heard, KeyedState, MapWindowsState, MatchingState, MultisetState, OrderedState,
         PartialState, Piece, PunctuateState, Replica, RevisedState, RowStoreState, SorterState, SortState,
         StreamProgress, UnionState, WaitingRoomState,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from slackwater.events.elements import Element, Insert, Punctuate
 from slackwater.policies.cadence import Cadence, Occasion
 from slackwater.policies.late import Fate, Late
-from slackwater.progress.instants import BEGINNING, FOREVER, Duration, Instant
+from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Duration, Instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,15 +43,18 @@ def punctuate_oracle(
     late: Late,
     *,
     points: bool,
+    untimed: bool = False,
 ) -> Dealt:
     """Deal the elements of some batches; `points` says that all events are points, and stay so when they are moved.
+
+    `untimed` says that rows may have no time.
 
     >>> rows = [Insert(("a",), 20, 21), Insert(("b",), 14, 15), Insert(("c",), 15, 16)]
     >>> found = punctuate_oracle([rows], [5], Cadence(Occasion.ROWS, 1), Late.divert(), points=True)
     >>> [str(element) for element in found.bands[0]], [str(row) for row in found.diverted]
     (["insert(('a',), 20, 21)", 'punctuate(15)', "insert(('c',), 15, 16)"], ["insert(('b', 15, 1), 14, 15)"])
     """
-    dealer = _Dealer(patiences, cadence, late, points)
+    dealer = _Dealer(patiences, cadence, late, points, untimed)
     for batch in batches:
         rows_left = sum(isinstance(element, Insert) for element in batch)
         for element in batch:
@@ -69,12 +72,15 @@ def punctuate_oracle(
 class _Dealer:
     """Remembers what it has to, and no less: each bound is kept, not derived."""
 
-    def __init__(self, patiences: Sequence[Duration], cadence: Cadence, late: Late, points: bool) -> None:
+    def __init__(
+        self, patiences: Sequence[Duration], cadence: Cadence, late: Late, points: bool, untimed: bool
+    ) -> None:
         self.dealt = Dealt([[] for _ in patiences])
         self._patiences = patiences
         self._cadence = cadence
         self._late = late
         self._points = points
+        self._lets_untimed_in = untimed
         self._bounds = [BEGINNING] * len(patiences)
         self._high_water = BEGINNING
         self._rows = 0
@@ -86,16 +92,25 @@ class _Dealer:
 
     def take(self, row: Insert, *, last_of_batch: bool) -> None:
         """Judge a row by the bounds there are, and move them if the cadence says so."""
-        fitting = [band for band, bound in enumerate(self._bounds) if row.start >= bound]
-        if fitting:
-            self.dealt.bands[fitting[0]].append(row)
-        else:
+        before = self._high_water
+        if self._is_untimed(row):
             self._treat_late(row, self._bounds[-1])
-        before, self._high_water = self._high_water, max(self._high_water, row.start)
-        self._rows += 1
-        if self._is_instant(before, last_of_batch=last_of_batch):
+            is_instant = last_of_batch and self._cadence.occasion is Occasion.BATCH
+        else:
+            fitting = [band for band, bound in enumerate(self._bounds) if row.start >= bound]
+            if fitting:
+                self.dealt.bands[fitting[0]].append(row)
+            else:
+                self._treat_late(row, self._bounds[-1])
+            self._high_water = max(self._high_water, row.start)
+            self._rows += 1
+            is_instant = self._is_instant(before, last_of_batch=last_of_batch)
+        if is_instant:
             for band, patience in enumerate(self._patiences):
                 self._promise(band, self._high_water - patience)
+
+    def _is_untimed(self, row: Insert) -> bool:
+        return self._lets_untimed_in and row.start == UNTIMED
 
     def _is_instant(self, before: Instant, *, last_of_batch: bool) -> bool:
         match self._cadence.occasion:
@@ -119,15 +134,15 @@ class _Dealer:
                 self.dealt.late += 1
             case Fate.DIVERTED:
                 assert isinstance(row.payload, tuple)
-                missed_by = min(bound - row.start, FOREVER)
-                self.dealt.diverted.append(Insert((*row.payload, bound, missed_by), row.start, row.end))
+                missed = (None, None) if self._is_untimed(row) else (bound, min(bound - row.start, FOREVER))
+                self.dealt.diverted.append(Insert((*row.payload, *missed), row.start, row.end))
                 self.dealt.late += 1
             case Fate.ADJUSTED:
                 self._adjust(row, bound)
 
     def _adjust(self, row: Insert, bound: Instant) -> None:
         end = min(bound + 1, FOREVER) if self._points else row.end
-        if end <= bound:
+        if end <= bound or (self._is_untimed(row) and bound == BEGINNING):
             self.dealt.late += 1
             return
         self.dealt.bands[-1].append(Insert(row.payload, bound, end))

@@ -1,0 +1,187 @@
+"""Rows without a time in shards, without Spark around them: late in every shard, as they are in one process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slackwater as sw
+from slackwater.errors import BadTime
+from slackwater.operators.emission import LATE
+from slackwater.plan.node import SideOutput, diverting_steps
+from slackwater.plan.ordering_steps import Punctuate, Sort
+from slackwater.plan.rewrites import as_run
+from slackwater.progress.instants import BEGINNING
+from slackwater.runners.spark.packing import Arrivals, PackedRow, packs_of
+from slackwater.runners.spark.segment_store import Head, SegmentStore
+from slackwater.runners.spark.shard import Shard
+from slackwater.runners.spark.shard_plan import ShardPlan
+from slackwater.runners.spark.spreading import shard_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_SCHEMA = pa.schema({"at": pa.int64(), "k": pa.string(), "n": pa.int64()})
+_BATCH = sw.Every.batch()
+_PATIENT = 20
+"""No row that has a time is late for this."""
+
+_Streams = list[sw.DisorderedStream]
+
+
+def _sorted(stream: sw.DisorderedStream, patience: int = 6, late: sw.Late | None = None) -> sw.OrderedStream:
+    return stream.sort(patience, every=_BATCH, late=late or sw.Late.divert())
+
+
+def _judged_behind(windows: sw.DisorderedStream) -> sw.OrderedStream:
+    return sw.OrderedStream(Sort(Punctuate(windows.node, (6,), _BATCH, sw.Late.divert())))
+
+
+PLANS: dict[str, Callable[[_Streams], Sequence[Any]]] = {
+    "sort": lambda s: [_sorted(s[0])],
+    "sort, late rows dropped": lambda s: [_sorted(s[0], late=sw.Late.drop())],
+    "sort, late rows moved": lambda s: [_sorted(s[0], late=sw.Late.adjust())],
+    "where and select": lambda s: [_sorted(s[0].where(nw.col("n") % 3 > 0).select("k", m=nw.col("n") + 1))],
+    "windows before the patience": lambda s: [_judged_behind(s[0].tumbling(5))],
+    "overlapping windows before the patience": lambda s: [_judged_behind(s[0].hopping(8, 4))],
+    "counts by key": lambda s: [_sorted(s[0]).tumbling(5).group_by("k").aggregate(n=sw.count())],
+    "bands of counts": lambda s: list(s[0].tumbling(5).group_by("k").in_bands(2, 6, 12, every=_BATCH, n=sw.count())),
+    "bands, late rows moved": lambda s: list(s[0].in_bands(2, 6, every=_BATCH, late=sw.Late.adjust())),
+    "join": lambda s: [_sorted(s[0]).join(_sorted(s[1]).select("k", other="n"), on="k", within=3)],
+    "replicas": lambda s: [sw.merge_replicas(_sorted(s[0], _PATIENT), _sorted(s[1], _PATIENT))],
+}
+
+
+def _rows(rng: Random, rows: int) -> pa.Table:
+    """Times that go back, tie and are missing; now and then for many rows in a row."""
+    at, made, missing = 0, [], 0.2
+    for number in range(rows):
+        at += rng.choice([0, 0, 1, 2])
+        missing = rng.choice([0.0, 0.2, 0.2, 1.0]) if number % 8 == 0 else missing
+        time = None if rng.random() < missing else max(0, at - rng.choice([0, 0, 0, 3, 9, 15]))
+        made.append({"at": time, "k": rng.choice(["a", "b", None]), "n": number})
+    return pa.Table.from_pylist(made, _SCHEMA)
+
+
+def _cut(table: pa.Table, rng: Random, cuts: int) -> list[pa.Table]:
+    edges = sorted(rng.randint(0, table.num_rows) for _ in range(cuts - 1))
+    return [table.slice(a, b - a) for a, b in pairwise([0, *edges, table.num_rows])]
+
+
+def _outputs(name: str, sources: Sequence[sw.PushSource]) -> dict[str, Any]:
+    streams = PLANS[name]([sw.stream(source, time="at", untimed_is_late=True) for source in sources])
+    steps = diverting_steps(*(stream.node for stream in streams))
+    late = {f"late {name}": sw.DisorderedStream(SideOutput(step, LATE)) for step, name in steps.items()}
+    return {**{f"main {number}": stream for number, stream in enumerate(streams)}, **late}
+
+
+def _sources(count: int) -> list[sw.PushSource]:
+    return [sw.PushSource(_SCHEMA, name=f"source {number}") for number in range(count)]
+
+
+def _in_process(name: str, cuts: list[list[pa.Table]]) -> Iterator[tuple[Counter[str], int]]:
+    """All rows that have come out after each round of cuts, and how many rows were late."""
+    sources = _sources(len(cuts))
+    given: Counter[str] = Counter()
+
+    def taker(output: str) -> Callable[[pa.RecordBatch], None]:
+        return lambda rows: given.update(_spelled(output, rows))
+
+    sinks = [(stream, taker(output)) for output, stream in _outputs(name, sources).items()]
+    with sw.Query(sinks, clock=sw.ManualClock()) as query:
+        for turn in zip(*cuts, strict=True):
+            for source, rows in zip(sources, turn, strict=True):
+                if rows.num_rows:
+                    source.push(rows.combine_chunks())
+            query.work()
+            yield Counter(given), sum(step.late for step in query.counters().values())
+
+
+def _spelled(output: str, rows: pa.RecordBatch) -> list[str]:
+    return [f"{output}: {row}" for row in rows.to_pylist()]
+
+
+def _plan(name: str, sources: int, shards: int) -> ShardPlan:
+    outputs = _outputs(name, _sources(sources))
+    return ShardPlan(dict(zip(outputs, as_run(*(one.node for one in outputs.values())), strict=True)), shards)
+
+
+class _Segments(dict[int, bytes]):
+    """Segments in memory."""
+
+    def read(self, number: int) -> bytes | None:
+        return self.get(number)
+
+    def write(self, number: int, segment: bytes) -> None:
+        self[number] = segment
+
+    def remove(self, number: int) -> None:
+        del self[number]
+
+
+def _in_shards(plan: ShardPlan, cuts: list[list[pa.Table]], rng: Random) -> Iterator[tuple[Counter[str], int]]:
+    """The same, from shards; between two rounds each is stored and made anew."""
+    shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
+    segments = {key: _Segments() for key in shards}
+    given: Counter[str] = Counter()
+    for turn in zip(*cuts, strict=True):
+        arrivals = {key: Arrivals() for key in shards}
+        packed: list[PackedRow] = []
+        for pack, rows in zip(packs_of(plan, chunk_rows=7), turn, strict=True):
+            for task, part in enumerate(_cut(rows, rng, 2)):
+                packed += pack.packed(task, part.to_batches())
+        for row in packed:
+            arrivals[row.shard].add(row)
+        for key, shard in shards.items():
+            for output, rows in shard.take(arrivals[key]):
+                given.update(_spelled(output, rows))
+            SegmentStore().save(segments[key], shard.snapshot())
+            head = Head.read(segments[key])
+            assert head is not None
+            shards[key] = Shard(plan, SegmentStore.load(segments[key], head, {})[1])
+        yield Counter(given), sum(shard.late() for shard in shards.values())
+
+
+@pytest.mark.parametrize("name", PLANS)
+@given(seed=st.integers(0, 10**6), shards=st.sampled_from([1, 3, 8]), cuts=st.integers(1, 5))
+def test_shards_together_give_what_one_process_gives(name: str, seed: int, shards: int, cuts: int) -> None:
+    """After every micro-batch the same rows, the same late rows, and as many that were counted as late."""
+    rng = Random(seed)
+    plan = _plan(name, 2, shards)
+    tables = [_rows(rng, rng.randint(0, 60)) for _ in range(2)]
+    if name == "replicas":
+        tables = [tables[0]] * 2
+    turns = [_cut(table, rng, cuts) for table in tables]
+    ours = _in_shards(plan, turns[: len(plan.inlets)], rng)
+    for (got, late), (expected, expected_late) in zip(ours, _in_process(name, turns), strict=True):
+        assert got == expected
+        assert late == expected_late
+
+
+def test_they_never_move_the_high_water() -> None:
+    """A task that has only such rows says so to all shards: rows came, and no time."""
+    plan = _plan("counts by key", 1, 3)
+    table = pa.table({"at": pa.nulls(4, pa.int64()), "k": ["a", "b", None, "c"], "n": [1, 2, 3, 4]}, schema=_SCHEMA)
+    (pack,) = packs_of(plan)
+    packed = list(pack.packed(0, table.to_batches()))
+    statistics = [row for row in packed if row.body is None]
+    assert [(row.rows, row.high_water) for row in statistics] == [(4, BEGINNING)] * 3
+    assert sum(row.rows for row in packed if row.body is not None) == 4
+
+
+def test_without_the_policy_they_are_refused_where_rows_are_packed() -> None:
+    """By the name of the source."""
+    source = sw.PushSource(_SCHEMA, name="gauges")
+    ordered = _sorted(sw.stream(source, time="at"))
+    plan = ShardPlan({"main": ordered.node, "late": ordered.late.node}, 1)
+    table = pa.table({"at": [1, None], "k": ["a", "b"], "n": [1, 2]}, schema=_SCHEMA)
+    with pytest.raises(BadTime, match=r"(?s)source 'gauges' got a row without a time.*row *1"):
+        list(packs_of(plan)[0].packed(0, table.to_batches()))

@@ -1,0 +1,131 @@
+"""Runs plans without Spark: in process, and in shards that are fed by hand. Both give out what each round releases."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import slackwater as sw
+from slackwater.operators.emission import LATE
+from slackwater.plan.node import SideOutput, SourceNode, diverting_steps, walk
+from slackwater.plan.rewrites import as_run
+from slackwater.runners.spark.packing import Arrivals, PackedRow, packs_of
+from slackwater.runners.spark.segment_store import Head, SegmentStore
+from slackwater.runners.spark.shard import Shard
+from slackwater.runners.spark.shard_plan import ShardPlan
+from slackwater.runners.spark.spreading import shard_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from random import Random
+
+    import pyarrow as pa
+
+    Planned: TypeAlias = Callable[[list[sw.DisorderedStream]], Sequence[Any]]
+
+Round: TypeAlias = "dict[str, list[dict[str, Any]]]"
+"""The rows that a round of cuts releases, by output, in the order in which they are released."""
+
+
+def cut(table: pa.Table, rng: Random, cuts: int) -> list[pa.Table]:
+    """Cut rows at random."""
+    return cut_at(table, [rng.randint(0, table.num_rows) for _ in range(cuts - 1)])
+
+
+def cut_at(table: pa.Table, edges: Sequence[int]) -> list[pa.Table]:
+    """Cut rows at these places."""
+    return [table.slice(a, b - a) for a, b in pairwise([0, *sorted(edges), table.num_rows])]
+
+
+def all_outputs(streams: Sequence[Any]) -> dict[str, Any]:
+    """What streams give that run together: their rows, and after them the late rows of every step that diverts them."""
+    steps = diverting_steps(*(stream.node for stream in streams))
+    late = {name: sw.DisorderedStream(SideOutput(step, LATE)) for step, name in steps.items()}
+    return {**{f"main {number}": stream for number, stream in enumerate(streams)}, **late}
+
+
+def sources_of_late_rows(streams: Sequence[Any]) -> list[str]:
+    """The name of the source of each output of late rows."""
+    steps = diverting_steps(*(stream.node for stream in streams))
+    return [next(node.name for node in walk(step) if isinstance(node, SourceNode)) for step in steps]
+
+
+def in_process(planned: Planned, cuts: Sequence[Sequence[pa.Table]]) -> Iterator[Round]:
+    """What comes out in process with each round of cuts, and then with the flush."""
+    sources = [sw.PushSource(tables[0].schema, name=f"source {number}") for number, tables in enumerate(cuts)]
+    outputs = all_outputs(planned([sw.stream(source, time="at") for source in sources]))
+    given: Round = {output: [] for output in outputs}
+
+    def taker(output: str) -> Callable[[pa.RecordBatch], None]:
+        return lambda rows: given[output].extend(rows.to_pylist())
+
+    with sw.Query([(stream, taker(output)) for output, stream in outputs.items()], clock=sw.ManualClock()) as query:
+        for turn in zip(*cuts, strict=True):
+            for source, rows in zip(sources, turn, strict=True):
+                if rows.num_rows:
+                    source.push(rows.combine_chunks())
+            query.work()
+            yield _taken(given)
+        for source in sources:
+            source.close()
+        query.run_to_end()
+        yield _taken(given)
+
+
+def _taken(given: Round) -> Round:
+    taken = {output: list(rows) for output, rows in given.items()}
+    for rows in given.values():
+        rows.clear()
+    return taken
+
+
+def shard_plan(planned: Planned, schemas: Sequence[pa.Schema], shards: int) -> ShardPlan:
+    """The plan that shards run."""
+    sources = [sw.PushSource(schema, name=f"source {number}") for number, schema in enumerate(schemas)]
+    outputs = all_outputs(planned([sw.stream(source, time="at") for source in sources]))
+    nodes = as_run(*(stream.node for stream in outputs.values()))
+    return ShardPlan(dict(zip(outputs, nodes, strict=True)), shards)
+
+
+class _Segments(dict[int, bytes]):
+    """Segments in memory."""
+
+    def read(self, number: int) -> bytes | None:
+        return self.get(number)
+
+    def write(self, number: int, segment: bytes) -> None:
+        self[number] = segment
+
+    def remove(self, number: int) -> None:
+        del self[number]
+
+
+def in_shards(plan: ShardPlan, cuts: Sequence[Sequence[pa.Table]], rng: Random, *, store: bool) -> Iterator[Round]:
+    """The same, from shards; between two rounds each is stored and made anew, if it is to be.
+
+    There are cuts for each way into the shards, in their order.
+    """
+    shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
+    segments = {key: _Segments() for key in shards}
+    given: Round = {output: [] for output in plan.outputs}
+    for turn in zip(*cuts, strict=True):
+        arrivals = {key: Arrivals() for key in shards}
+        packed: list[PackedRow] = []
+        for pack, rows in zip(packs_of(plan, chunk_rows=7), turn, strict=True):
+            for task, part in enumerate(cut(rows, rng, 2)):
+                packed += pack.packed(task, part.to_batches())
+        for row in rng.sample(packed, len(packed)):  # a shuffle keeps no order
+            arrivals[row.shard].add(row)
+        for key, shard in shards.items():
+            for output, released in shard.take(arrivals[key]):
+                given[output] += released.to_pylist()
+            if store:
+                SegmentStore().save(segments[key], shard.snapshot())
+                head = Head.read(segments[key])
+                assert head is not None
+                shards[key] = Shard(plan, SegmentStore.load(segments[key], head, {})[1])
+        yield _taken(given)
+    for shard in shards.values():
+        for output, released in shard.end():
+            given[output] += released.to_pylist()
+    yield _taken(given)
