@@ -42,6 +42,14 @@ def test_a_sorted_replica_that_is_cut_off_takes_no_row_of_a_complete_one(
     assert _at(merged.settle().run().table) == list(range(100))
 
 
+@given(seed=st.integers(0, 10**6), cut=st.integers(0, 100), first=st.booleans())
+def test_a_sorted_replica_that_is_cut_off_contradicts_nobody(seed: int, cut: int, first: bool) -> None:
+    """It is compared as far as it had promised; what its sort flushes at the end promises nothing."""
+    rows = _shuffled(100, 20, seed)
+    whole, part = (sw.stream(one, time="at", schema=_AT).sort(patience=20) for one in (rows, rows[:cut]))
+    assert not sw.compare_replicas(*((part, whole) if first else (whole, part))).run().table.num_rows
+
+
 @pytest.mark.parametrize("attachable", [False, True])
 @pytest.mark.parametrize("keys", [(), ("k",)])
 @pytest.mark.parametrize("order", list(permutations((0, 1))))

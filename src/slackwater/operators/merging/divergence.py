@@ -15,9 +15,10 @@ So an event to which a replica gives another end than the others makes two rows,
 that is missing, and the one that is different.
 
 A replica that ends may have been cut off: it is compared up to its last punctuation, and what it did not tell after
-that is no contradiction. One that is attached late is compared in the events that start from its time on, or from where
-the comparison had come by then. One that is detached is not compared any more. A replica that has said it is complete
-before FOREVER has told everything.
+that is no contradiction. Nor is what steps above it flush then any promise: it may lack what was still on its way. One
+that is attached late is compared in the events that start from its time on, or from where the comparison had come by
+then. One that is detached is not compared any more. A replica that has said it is complete before FOREVER has told
+everything.
 
 Invariants: whatever the interleaving, the rows are those of the replicas' temporal tables. Output is not ordered; no
 later row starts before the output's punctuation.
@@ -163,11 +164,15 @@ class CompareReplicasOperator(Operator[CompareState]):
         said = said_after(batch, replica.said, where)
         if batch.rows:
             self._take(port, batch, where)
-            if port in self._ordered:
+            if port in self._ordered and not replica.ending:
                 # On an ordered stream an event says as much as a punctuation at its own time.
                 said = max(said, int(batch.data().start[-1]))
         self._replicas[port] = replace(replica, said=said)
         return self._compare()
+
+    def doubt(self, port: Port, newest: Instant) -> None:
+        """Learn that the sources of a replica have ended, at a newest time: what comes now is no more than a flush."""
+        self._replicas[port] = replace(self._replicas[port], ending=True, newest=newest)
 
     def on_end(self, port: Port) -> Emission:
         """Note that a replica has ended, and wait for it no longer; after the last one nothing is held."""

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import PlanError, message
+from slackwater.operators.merging.divergence import CompareReplicasOperator
 from slackwater.operators.merging.replica_merge import ReplicaMerge
+from slackwater.plan.comparing_step import CompareReplicas
 from slackwater.plan.merging_steps import MergeReplicas, as_replica
 from slackwater.plan.node import Node, SideOutput, SourceNode, walk
 from slackwater.plan.revising_steps import DoubtEnd, PromiseAtEnd
@@ -202,13 +204,17 @@ class Replicas:
                     raise PlanError(message("this replica shares a step with others, and cannot be replaced", facts))
 
     def doubt_end_of(self, source: SourceDriver) -> None:
-        """Tell merges which of their replicas get nothing but flushes any more, now that a source has ended."""
-        for step in self._merges:
+        """Tell who reads replicas which of them get nothing but flushes any more, now that a source has ended."""
+        for step, node in self._graph.nodes.items():
+            if not isinstance(node, MergeReplicas | CompareReplicas):
+                continue
             assert isinstance(step, Step)
             for arc in step.inputs:
                 above = self._graph.sources_above(step, arc.port)
                 if source in above and all(one.end_sent for one in above) and self._flushes(arc):
-                    _merge_of(arc).doubt(arc.port, max(one.newest for one in above))
+                    reader = step.operator
+                    assert isinstance(reader, ReplicaMerge | CompareReplicasOperator)
+                    reader.doubt(arc.port, max(one.newest for one in above))
 
     def _flushes(self, arc: Arc) -> bool:
         """Whether steps of a replica flush at its end, which nobody has said to be more than a cut."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from slackwater.operators.merging.divergence import CompareReplicasOperator
 from slackwater.operators.merging.replica_merge import ReplicaMerge
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.sort import SortOperator
@@ -111,9 +112,9 @@ class Shard:
         yield from self._handed_out()
 
     def _doubt_flushes(self) -> None:
-        """Tell merges that what comes from their replicas now is no more than a flush."""
+        """Tell merges and comparisons that what comes from their replicas now is no more than a flush."""
         for step, operator in self._operators.items():
-            if isinstance(operator, ReplicaMerge):
+            if isinstance(operator, ReplicaMerge | CompareReplicasOperator):
                 for port, replica in enumerate(step.inputs):
                     if isinstance(replica, DoubtEnd):
                         operator.doubt(port, self._newest_above(replica))

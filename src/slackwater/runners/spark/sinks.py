@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FEW_BYTES: Final = 1 << 20
 """What an output may have of a micro-batch to be taken through the driver."""
 
-_SMALL_CHUNK: Final = 1 << 17
+_SMALL_CHUNK: Final = 1 << 19
 """Bytes of a chunk that is taken to the driver before it is known how many others there are."""
 
 
