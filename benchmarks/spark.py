@@ -43,7 +43,7 @@ _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Measure everything; figures are those of the largest micro-batches."""
+    """Measure everything; figures are those of start() and of the largest micro-batches."""
     small, large = 400_000, 2_000_000
     with tempfile.TemporaryDirectory() as folder, _session(Path(folder)) as session:
         lab = Lab(session, Path(folder))
@@ -198,11 +198,11 @@ def _sort(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
                 "start()": partial(_started, ordered),
             },
         )
-        lines.append([f"{rows:,}", *_thousands(rows, seconds), seconds["identity"] / seconds["to_spark()"]])
-        report.figures["sort_over_identity"] = round(seconds["identity"] / seconds["to_spark()"], 2)
-        report.figures["sort_started_over_identity"] = round(seconds["identity"] / seconds["start()"], 2)
-        report.figures["sort_krows_per_s"] = round(rows / seconds["to_spark()"] / 1e3)
-    columns = ("rows per micro-batch", "identity", "sort, to_spark()", "sort, start()", "to_spark() / identity")
+        lines.append([f"{rows:,}", *_thousands(rows, seconds), seconds["identity"] / seconds["start()"]])
+        report.figures["sort_over_identity"] = round(seconds["identity"] / seconds["start()"], 2)
+        report.figures["sort_to_spark_over_identity"] = round(seconds["identity"] / seconds["to_spark()"], 2)
+        report.figures["sort_krows_per_s"] = round(rows / seconds["start()"] / 1e3)
+    columns = ("rows per micro-batch", "identity", "sort, to_spark()", "sort, start()", "start() / identity")
     report.table("a sort with 16 sources, against mapInArrow that does nothing: thousand rows/s", columns, lines)
 
 
@@ -229,9 +229,10 @@ def _merge(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
             },
         )
         lines.append([f"{rows:,}", *_thousands(rows, seconds)])
-        report.figures["merge_over_native_dedup"] = round(seconds["RocksDB"] / seconds["to_spark()"], 2)
-        report.figures["merge_over_native_dedup_in_memory"] = round(seconds["in memory"] / seconds["to_spark()"], 2)
-        report.figures["merge_krows_per_s"] = round(rows / seconds["to_spark()"] / 1e3)
+        for figure, ours in (("merge", "start()"), ("merge_to_spark", "to_spark()")):
+            report.figures[f"{figure}_over_native_dedup"] = round(seconds["RocksDB"] / seconds[ours], 2)
+            report.figures[f"{figure}_over_native_dedup_in_memory"] = round(seconds["in memory"] / seconds[ours], 2)
+        report.figures["merge_krows_per_s"] = round(rows / seconds["start()"] / 1e3)
     columns = ("rows per micro-batch", "to_spark()", "start()", "native, RocksDB", "native, in memory")
     report.table("two replicas told once, the second lagging: thousand rows/s", columns, lines)
 
