@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     Column = NDArray[np.int64]
 
 FIRST_RULE, QUORUM, REVISION_RULE, LAG = range(4)
-RULES: Final = 4
 """Places in rules: when an event is told first, how many replicas must have told it where they are counted, which
 revisions are told before they freeze, and how far the output's punctuations stay behind."""
 

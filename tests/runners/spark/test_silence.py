@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from without_spark import Segments
 
 import slackwater as sw
 from slackwater.errors import PlanError
@@ -21,7 +22,6 @@ from slackwater.plan.node import SideOutput, diverting_steps
 from slackwater.plan.rewrites import as_run
 from slackwater.progress.instants import FOREVER
 from slackwater.runners.spark.packing import Arrivals, packs_of
-from slackwater.runners.spark.segment_store import Head, SegmentStore
 from slackwater.runners.spark.shard import Shard
 from slackwater.runners.spark.shard_plan import ShardPlan
 from slackwater.runners.spark.silence import Heard, Silence, as_timeout
@@ -231,19 +231,6 @@ def _turns(rng: Random, sources: int) -> list[_Turn]:
     return turns
 
 
-class _Segments(dict[int, bytes]):
-    """Segments in memory."""
-
-    def read(self, number: int) -> bytes | None:
-        return self.get(number)
-
-    def write(self, number: int, segment: bytes) -> None:
-        self[number] = segment
-
-    def remove(self, number: int) -> None:
-        del self[number]
-
-
 @dataclass
 class _Hosted:
     """Shards as Spark hosts them: rows go in, or timers that have expired; stored after each micro-batch, or not."""
@@ -256,7 +243,7 @@ class _Hosted:
     def __post_init__(self) -> None:
         self.shards = {key: Shard(self.plan, timeout=_TIMEOUT) for key in shard_keys(self.plan.shards)}
         self.timers: dict[int, Instant | None] = dict.fromkeys(self.shards)
-        self._segments = {key: _Segments() for key in self.shards}
+        self._segments = {key: Segments() for key in self.shards}
 
     def micro_batch(self, turn: _Turn) -> None:
         """What Spark does at a trigger: shards that get rows forget their timers, in others those expire."""
@@ -280,11 +267,7 @@ class _Hosted:
         shard = self.shards[key]
         self.timers[key] = shard.look_again_at
         if self.store:
-            segments = self._segments[key]
-            SegmentStore().save(segments, shard.snapshot())
-            head = Head.read(segments)
-            assert head is not None
-            self.shards[key] = Shard(self.plan, SegmentStore.load(segments, head, {})[1], _TIMEOUT)
+            self.shards[key] = Shard(self.plan, self._segments[key].stored(shard), _TIMEOUT)
 
     def pause(self) -> None:
         """No rows come any more; triggers go on until no timer is set."""

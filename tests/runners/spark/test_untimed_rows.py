@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from without_spark import Segments, cut
 
 import slackwater as sw
 from slackwater.errors import BadTime
@@ -21,7 +21,6 @@ from slackwater.plan.ordering_steps import Punctuate, Sort
 from slackwater.plan.rewrites import as_run
 from slackwater.progress.instants import BEGINNING
 from slackwater.runners.spark.packing import Arrivals, PackedRow, packs_of
-from slackwater.runners.spark.segment_store import Head, SegmentStore
 from slackwater.runners.spark.shard import Shard
 from slackwater.runners.spark.shard_plan import ShardPlan
 from slackwater.runners.spark.spreading import shard_keys
@@ -71,11 +70,6 @@ def _rows(rng: Random, rows: int) -> pa.Table:
     return pa.Table.from_pylist(made, _SCHEMA)
 
 
-def _cut(table: pa.Table, rng: Random, cuts: int) -> list[pa.Table]:
-    edges = sorted(rng.randint(0, table.num_rows) for _ in range(cuts - 1))
-    return [table.slice(a, b - a) for a, b in pairwise([0, *edges, table.num_rows])]
-
-
 def _outputs(name: str, sources: Sequence[sw.PushSource]) -> dict[str, Any]:
     streams = PLANS[name]([sw.stream(source, time="at", untimed_is_late=True) for source in sources])
     steps = diverting_steps(*(stream.node for stream in streams))
@@ -114,39 +108,23 @@ def _plan(name: str, sources: int, shards: int) -> ShardPlan:
     return ShardPlan(dict(zip(outputs, as_run(*(one.node for one in outputs.values())), strict=True)), shards)
 
 
-class _Segments(dict[int, bytes]):
-    """Segments in memory."""
-
-    def read(self, number: int) -> bytes | None:
-        return self.get(number)
-
-    def write(self, number: int, segment: bytes) -> None:
-        self[number] = segment
-
-    def remove(self, number: int) -> None:
-        del self[number]
-
-
 def _in_shards(plan: ShardPlan, cuts: list[list[pa.Table]], rng: Random) -> Iterator[tuple[Counter[str], int]]:
     """The same, from shards; between two rounds each is stored and made anew."""
     shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
-    segments = {key: _Segments() for key in shards}
+    segments = {key: Segments() for key in shards}
     given: Counter[str] = Counter()
     for turn in zip(*cuts, strict=True):
         arrivals = {key: Arrivals() for key in shards}
         packed: list[PackedRow] = []
         for pack, rows in zip(packs_of(plan, chunk_rows=7), turn, strict=True):
-            for task, part in enumerate(_cut(rows, rng, 2)):
+            for task, part in enumerate(cut(rows, rng, 2)):
                 packed += pack.packed(task, part.to_batches())
         for row in packed:
             arrivals[row.shard].add(row)
         for key, shard in shards.items():
             for output, rows in shard.take(arrivals[key]):
                 given.update(_spelled(output, rows))
-            SegmentStore().save(segments[key], shard.snapshot())
-            head = Head.read(segments[key])
-            assert head is not None
-            shards[key] = Shard(plan, SegmentStore.load(segments[key], head, {})[1])
+            shards[key] = Shard(plan, segments[key].stored(shard))
         yield Counter(given), sum(shard.late() for shard in shards.values())
 
 
@@ -159,7 +137,7 @@ def test_shards_together_give_what_one_process_gives(name: str, seed: int, shard
     tables = [_rows(rng, rng.randint(0, 60)) for _ in range(2)]
     if name == "replicas":
         tables = [tables[0]] * 2
-    turns = [_cut(table, rng, cuts) for table in tables]
+    turns = [cut(table, rng, cuts) for table in tables]
     ours = _in_shards(plan, turns[: len(plan.inlets)], rng)
     for (got, late), (expected, expected_late) in zip(ours, _in_process(name, turns), strict=True):
         assert got == expected

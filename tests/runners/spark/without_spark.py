@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from slackwater.runners.in_process.state import Snapshot
+
     Planned: TypeAlias = Callable[[list[sw.DisorderedStream]], Sequence[Any]]
 
 Round: TypeAlias = "dict[str, list[dict[str, Any]]]"
@@ -87,17 +89,27 @@ def shard_plan(planned: Planned, schemas: Sequence[pa.Schema], shards: int) -> S
     return ShardPlan(dict(zip(outputs, nodes, strict=True)), shards)
 
 
-class _Segments(dict[int, bytes]):
+class Segments(dict[int, bytes]):
     """Segments in memory."""
 
     def read(self, number: int) -> bytes | None:
+        """One of them."""
         return self.get(number)
 
     def write(self, number: int, segment: bytes) -> None:
+        """Put one in its place."""
         self[number] = segment
 
     def remove(self, number: int) -> None:
+        """Forget one."""
         del self[number]
+
+    def stored(self, shard: Shard) -> Snapshot:
+        """Store a shard, and return what can be read of it."""
+        SegmentStore().save(self, shard.snapshot())
+        head = Head.read(self)
+        assert head is not None
+        return SegmentStore.load(self, head, {})[1]
 
 
 def in_shards(plan: ShardPlan, cuts: Sequence[Sequence[pa.Table]], rng: Random, *, store: bool) -> Iterator[Round]:
@@ -106,7 +118,7 @@ def in_shards(plan: ShardPlan, cuts: Sequence[Sequence[pa.Table]], rng: Random, 
     There are cuts for each way into the shards, in their order.
     """
     shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
-    segments = {key: _Segments() for key in shards}
+    segments = {key: Segments() for key in shards}
     given: Round = {output: [] for output in plan.outputs}
     for turn in zip(*cuts, strict=True):
         arrivals = {key: Arrivals() for key in shards}
@@ -120,10 +132,7 @@ def in_shards(plan: ShardPlan, cuts: Sequence[Sequence[pa.Table]], rng: Random, 
             for output, released in shard.take(arrivals[key]):
                 given[output] += released.to_pylist()
             if store:
-                SegmentStore().save(segments[key], shard.snapshot())
-                head = Head.read(segments[key])
-                assert head is not None
-                shards[key] = Shard(plan, SegmentStore.load(segments[key], head, {})[1])
+                shards[key] = Shard(plan, segments[key].stored(shard))
         yield _taken(given)
     for shard in shards.values():
         for output, released in shard.end():
