@@ -286,6 +286,7 @@ def test_an_event_may_last(session: SparkSession) -> None:
     ]
 
 
+@pytest.mark.long  # test_equality.py runs whole plans over Connect
 def test_spark_connect_gives_the_same(tmp_path: Path, surroundings: Callable[[Path], dict[str, str]]) -> None:
     """The same calls on a session that has no JVM in its process."""
     cuts = _Cuts.seeded(3, cuts=3)
