@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 _README = Path(__file__).parents[2] / "README.md"
-_EXAMPLES = re.findall(r"```python\n(.*?)```\s+```\n(.*?)```", _README.read_text(encoding="utf-8"), re.DOTALL)
+# Code with its output right behind it; what has none needs Spark, and is run where Spark is.
+_EXAMPLES = re.findall(r"```python\n((?:(?!```).)*)```\s+```\n(.*?)```", _README.read_text(encoding="utf-8"), re.DOTALL)
 
 
 @pytest.mark.parametrize(("code", "output"), _EXAMPLES, ids=[f"example {n + 1}" for n in range(len(_EXAMPLES))])
