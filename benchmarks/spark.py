@@ -48,7 +48,7 @@ def run(report: Report, *, quick: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, _session(Path(folder)) as session:
         lab = Lab(session, Path(folder))
         _sort(report, lab, (large,) if quick else (small, large), files=4 if quick else 8)
-        _merge(report, lab, (large,) if quick else (small, large), files=3 if quick else 6)
+        _merge(report, lab, (1_000_000,) if quick else (small, large), files=4 if quick else 6)
         _bands(report, lab, (large,) if quick else (small, large), files=4 if quick else 8)
         _growth(report, lab, rows=200_000 if quick else 500_000, held=(2, 10) if quick else (2, 20))
         if not quick:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from without_spark import Segments, cut
+from without_spark import Segments, cut, packed_by_tasks
 
 import slackwater as sw
 from slackwater.errors import BadTime
@@ -20,7 +20,7 @@ from slackwater.plan.node import SideOutput, diverting_steps
 from slackwater.plan.ordering_steps import Punctuate, Sort
 from slackwater.plan.rewrites import as_run
 from slackwater.progress.instants import BEGINNING
-from slackwater.runners.spark.packing import Arrivals, PackedRow, packs_of
+from slackwater.runners.spark.packing import Arrivals, packs_of
 from slackwater.runners.spark.shard import Shard
 from slackwater.runners.spark.shard_plan import ShardPlan
 from slackwater.runners.spark.spreading import shard_keys
@@ -115,11 +115,7 @@ def _in_shards(plan: ShardPlan, cuts: list[list[pa.Table]], rng: Random) -> Iter
     given: Counter[str] = Counter()
     for turn in zip(*cuts, strict=True):
         arrivals = {key: Arrivals() for key in shards}
-        packed: list[PackedRow] = []
-        for pack, rows in zip(packs_of(plan, chunk_rows=7), turn, strict=True):
-            for task, part in enumerate(cut(rows, rng, 2)):
-                packed += pack.packed(task, part.to_batches())
-        for row in packed:
+        for row in packed_by_tasks(plan, turn, rng):
             arrivals[row.shard].add(row)
         for key, shard in shards.items():
             for output, rows in shard.take(arrivals[key]):

@@ -112,6 +112,16 @@ class Segments(dict[int, bytes]):
         return SegmentStore.load(self, head, {})[1]
 
 
+def packed_by_tasks(plan: ShardPlan, turn: Sequence[pa.Table], rng: Random) -> list[PackedRow]:
+    """The rows of each way in, packed by two tasks in small chunks."""
+    return [
+        packed
+        for pack, rows in zip(packs_of(plan, chunk_rows=7), turn, strict=True)
+        for task, part in enumerate(cut(rows, rng, 2))
+        for packed in pack.packed(task, part.to_batches())
+    ]
+
+
 def in_shards(plan: ShardPlan, cuts: Sequence[Sequence[pa.Table]], rng: Random, *, store: bool) -> Iterator[Round]:
     """The same, from shards; between two rounds each is stored and made anew, if it is to be.
 
@@ -122,10 +132,7 @@ def in_shards(plan: ShardPlan, cuts: Sequence[Sequence[pa.Table]], rng: Random, 
     given: Round = {output: [] for output in plan.outputs}
     for turn in zip(*cuts, strict=True):
         arrivals = {key: Arrivals() for key in shards}
-        packed: list[PackedRow] = []
-        for pack, rows in zip(packs_of(plan, chunk_rows=7), turn, strict=True):
-            for task, part in enumerate(cut(rows, rng, 2)):
-                packed += pack.packed(task, part.to_batches())
+        packed = packed_by_tasks(plan, turn, rng)
         for row in rng.sample(packed, len(packed)):  # a shuffle keeps no order
             arrivals[row.shard].add(row)
         for key, shard in shards.items():

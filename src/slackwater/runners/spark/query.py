@@ -86,7 +86,7 @@ class SparkQuery:
         return bool(self.spark.isActive)
 
     def progress(self) -> dict[str, Any]:
-        """The last micro-batch that took rows: its number, its duration, and the metrics of all shards together."""
+        """The last micro-batch in which a shard worked: its number, its duration, and the metrics of all shards."""
         for one in reversed(self.spark.recentProgress):
             observed = one["observedMetrics"].get(OBSERVED)
             numbers = {} if observed is None else _named(observed.asDict())

@@ -214,11 +214,8 @@ def _packed(plan: ShardPlan, frames: Sequence[DataFrame], chunk_rows: int) -> Da
     packed = []
     for pack, inlet, frame in zip(packs_of(plan, chunk_rows), plan.inlets, frames, strict=True):
         treated, schema, done = run_natively(frame, inlet.source, inlet.steps)
-        packed.append(
-            with_numbers_for_times(treated).mapInArrow(
-                replace(pack, schema=schema, steps=pack.steps[done:]), PACKED_SPARK
-            )
-        )
+        rest = replace(pack, schema=schema, steps=pack.steps[done:])
+        packed.append(with_numbers_for_times(treated).mapInArrow(rest, PACKED_SPARK))
     return reduce(lambda one, other: one.union(other), packed)
 
 
