@@ -16,7 +16,7 @@ from slackwater.streams.applications import cutover, fast_availability, high_ava
 from slackwater.streams.bands import Streams
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.divergence import compare_replicas
-from slackwater.streams.on_spark import start_together
+from slackwater.streams.on_spark import parquet_files, start_together
 from slackwater.streams.ordered import OrderedStream, union
 from slackwater.streams.query import Query, run_together
 from slackwater.streams.replicas import merge_replicas
@@ -53,6 +53,7 @@ __all__ = [
     "mean",
     "merge_replicas",
     "min",
+    "parquet_files",
     "run_together",
     "start_together",
     "stream",

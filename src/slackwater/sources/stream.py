@@ -39,8 +39,9 @@ def stream(
     """Make a stream of rows that bring their own times, in their order of arrival.
 
     `source` is an Arrow table, record batch or reader, a pandas frame, a path (Parquet, CSV, JSON lines, or a folder
-    of one of these), an iterable of mappings, a PushSource, or a DataFrame of Spark, streaming or not. `time` names the
-    column of event times; `until` the column of their ends, exclusive, where null means "not known yet".
+    of one of these), an iterable of mappings, a PushSource, a DataFrame of Spark, streaming or not, or Parquet files
+    that Spark finds (`parquet_files`). `time` names the column of event times; `until` the column of their ends,
+    exclusive, where null means "not known yet".
     `punctuations` says when a live source may promise that a time is complete.
 
     A row whose time is null stops the query. With `untimed_is_late=True` it is late instead, whenever it comes: the
@@ -116,10 +117,10 @@ def _feed_of(source: Any, name: str | None, schema: pa.Schema | None) -> Feed:
             feed = from_reader(source, name or "reader")
         case _ if type(source).__module__.startswith("pandas.") and hasattr(source, "columns"):
             feed = from_pandas(source, name or "frame")
-        case _ if type(source).__module__.startswith("pyspark."):
-            from slackwater.runners.spark.source import feed_of_frame  # loads Spark, which is there
+        case _ if type(source).__module__.startswith(("pyspark.", "slackwater.runners.spark.")):
+            from slackwater.runners.spark.source import feed_on_spark  # loads Spark, which is there
 
-            feed = feed_of_frame(source, name or "frame")
+            feed = feed_on_spark(source, name)
         case _ if hasattr(source, "__arrow_c_stream__"):
             feed = from_reader(pa.RecordBatchReader.from_stream(source), name or "reader")
         case _ if hasattr(source, "__iter__") and not isinstance(source, bytes | bytearray | Mapping):

@@ -71,8 +71,8 @@ def _noted(file: Path) -> Iterator[None]:
 def _started(session: SparkSession, folder: Path, case: Any) -> SparkQuery:
     for number, tables in enumerate(case.cuts):  # all before the query starts, which would take what is there
         _write_files(folder / "in" / str(number), tables)
-    frames = [_streaming(session, folder / "in" / str(number), case) for number in range(len(case.cuts))]
-    streams = case.planned(_streams(frames), every=None if case.leaves_the_cadence_out else sw.Every.batch())
+    sources = [_streaming(session, folder / "in" / str(number), case, number) for number in range(len(case.cuts))]
+    streams = case.planned(_streams(sources), every=None if case.leaves_the_cadence_out else sw.Every.batch())
     sinks = {output: _sink(folder / "stream" / output) for output in all_outputs(streams)}
     main = [(stream, sinks.pop(f"main {number}")) for number, stream in enumerate(streams)]
     query: SparkQuery = sw.start_together(
@@ -94,14 +94,16 @@ def _write_files(folder: Path, tables: Sequence[pa.Table]) -> None:
         os.utime(file, (1_000 + number, 1_000 + number))
 
 
-def _streaming(session: SparkSession, folder: Path, case: Any) -> DataFrame:
+def _streaming(session: SparkSession, folder: Path, case: Any, source: int) -> Any:
     """One file for each micro-batch. All sources have as many, so that the cuts are those that are run in process."""
     columns = f"at {'timestamp' if case.times.calendar else 'long'}, k string, x double, n long"
+    if case.is_read_by_arrow(source):
+        return sw.parquet_files(session, str(folder), schema=columns, maxFilesPerTrigger=1)
     return session.readStream.schema(columns).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def _streams(frames: Sequence[DataFrame]) -> list[sw.DisorderedStream]:
-    return [sw.stream(frame, time="at", name=f"source {number}") for number, frame in enumerate(frames)]
+def _streams(sources: Sequence[Any]) -> list[sw.DisorderedStream]:
+    return [sw.stream(source, time="at", name=f"source {number}") for number, source in enumerate(sources)]
 
 
 def _as_users_name_them(streams: Sequence[Any], late: dict[str, Any]) -> Any:

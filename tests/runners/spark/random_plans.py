@@ -376,6 +376,10 @@ class Case:
         files = rng.choice([3, 3, 4])
         return [cut_unevenly(table, rng, files) for table in self.whole]
 
+    def is_read_by_arrow(self, source: int) -> bool:
+        """Whether the files of a source are read by the runner itself, and not as a frame of Spark."""
+        return Random(f"{self.seed} reader of {source}").random() < 0.5
+
     @property
     def leaves_the_cadence_out(self) -> bool:
         """Whether the plan on Spark leaves it to the runner when to punctuate."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -15,17 +14,16 @@ from slackwater.plan.node import SideOutput, SourceNode, StepNode, diverting_ste
 from slackwater.plan.rewrites import as_run
 from slackwater.runners.spark.host import RELEASED_SPARK, HostAll, ShardHost
 from slackwater.runners.spark.metrics import METRICS
-from slackwater.runners.spark.native import run_natively, with_numbers_for_times
-from slackwater.runners.spark.packing import CHUNK_ROWS, PACKED_SPARK, packs_of
+from slackwater.runners.spark.packing import CHUNK_ROWS, packs_of
 from slackwater.runners.spark.query import OBSERVED, SparkQuery
 from slackwater.runners.spark.settings import default_shards, require_rocks_db, settled, stream_settings
 from slackwater.runners.spark.shard import Shard
 from slackwater.runners.spark.shard_plan import ShardPlan
 from slackwater.runners.spark.silence import Silence, as_timeout
-from slackwater.runners.spark.sinks import WriteOutputs, as_sink
+from slackwater.runners.spark.sinks import WriteOutputs, as_sink, takers_of
 from slackwater.runners.spark.source import SparkFeed
 from slackwater.runners.spark.state_codec import form_of
-from slackwater.runners.spark.unpacking import rows_of_output
+from slackwater.runners.spark.unpacking import rows_of_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,13 +76,13 @@ def start_together(
     if not frames[0].isStreaming:
         raise PlanError(message("start() is for streaming DataFrames", {}, "use to_spark() for those that end"))
     named = _sinks_of(plan, [main for _, main in streams], late, metrics)
+    takers = takers_of({output: as_sink(sink) for output, sink in named.items()}, _columns(plan, session))
     fresh = Shard(plan, timeout=longest_silence)
     for state in fresh.snapshot().values():  # what cannot run is refused before Spark starts
         form_of(state, number_of=id)
-    released = _hosted(plan, _packed(plan, frames, chunk_rows), longest_silence)
+    released = _hosted(plan, _packed(plan, chunk_rows), longest_silence)
     writer = _observed(released).writeStream.option("checkpointLocation", checkpoint)
-    sinks = {output: as_sink(sink) for output, sink in named.items()}
-    writer = writer.foreachBatch(WriteOutputs(sinks, _columns(plan, session), with_timers=longest_silence is not None))
+    writer = writer.foreachBatch(WriteOutputs(takers, with_timers=longest_silence is not None))
     with settled(session, stream_settings(plan.shards)):
         return SparkQuery((writer.trigger(**trigger) if trigger else writer).start())
 
@@ -109,13 +107,13 @@ def to_frame(
         facts, hint = {"timeout": timeout}, "leave timeout= out: all that is held comes at the end"
         raise PlanError(message("a DataFrame that ends is not waited for", facts, hint))
     _refuse_lost_rows(plan)
-    packed = _packed(plan, frames, chunk_rows)
+    packed = _packed(plan, chunk_rows)
     if frames[0].isStreaming:
         require_rocks_db(session)
         released = _hosted(plan, packed, longest_silence)
     else:
         released = packed.repartition(plan.shards, "shard").mapInArrow(HostAll(plan), RELEASED_SPARK)
-    return rows_of_output(released, MAIN, _columns(plan, session)[MAIN])
+    return rows_of_outputs(released, [MAIN], _columns(plan, session)[MAIN])
 
 
 def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> DataFrame:
@@ -155,11 +153,17 @@ def _session_of(roots: Sequence[Node]) -> SparkSession:
 
 
 def _frame_of(source: SourceNode) -> DataFrame:
+    frame = _feed_of(source).frame
+    assert frame is not None
+    return frame
+
+
+def _feed_of(source: SourceNode) -> SparkFeed:
     feed = source.feed
     if not isinstance(feed, SparkFeed) or feed.frame is None:
         facts, hint = {"source": source.details()}, "make it of a Spark DataFrame: sw.stream(frame, ...)"
         raise PlanError(message("the Spark runner runs streams of Spark DataFrames", facts, hint))
-    return feed.frame
+    return feed
 
 
 def _frames_of(plan: ShardPlan) -> list[DataFrame]:
@@ -209,13 +213,10 @@ def _sinks_of(
 # ---- the frames ------------------------------------------------------------------------------------------------------
 
 
-def _packed(plan: ShardPlan, frames: Sequence[DataFrame], chunk_rows: int) -> DataFrame:
+def _packed(plan: ShardPlan, chunk_rows: int) -> DataFrame:
     """The rows of all ways in, packed for the shards."""
-    packed = []
-    for pack, inlet, frame in zip(packs_of(plan, chunk_rows), plan.inlets, frames, strict=True):
-        treated, schema, done = run_natively(frame, inlet.source, inlet.steps)
-        rest = replace(pack, schema=schema, steps=pack.steps[done:])
-        packed.append(with_numbers_for_times(treated).mapInArrow(rest, PACKED_SPARK))
+    ways = zip(packs_of(plan, chunk_rows), plan.inlets, strict=True)
+    packed = [_feed_of(inlet.source).packed(pack, inlet) for pack, inlet in ways]
     return reduce(lambda one, other: one.union(other), packed)
 
 

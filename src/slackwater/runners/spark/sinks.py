@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from slackwater.errors import PlanError, message
 from slackwater.runners.spark.metrics import METRIC_COLUMNS, METRICS
-from slackwater.runners.spark.unpacking import local_rows, rows_of_output
+from slackwater.runners.spark.unpacking import local_rows, rows_of_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,22 +82,54 @@ def as_sink(given: AnySink) -> Sink:
 
 
 @dataclass(frozen=True)
+class Taker:
+    """A sink, and the outputs whose rows it takes, which have the same columns: a micro-batch is written at once."""
+
+    sink: Sink
+    outputs: tuple[str, ...]
+    columns: StructType | None
+    """None for metrics, which are rows as they come."""
+
+
+def takers_of(sinks: Mapping[str, Sink], columns: Mapping[str, StructType]) -> list[Taker]:
+    """Find the sinks that take several outputs; refuse those that would take rows of different columns.
+
+    Written one after the other, the second would replace what was written of the first.
+    """
+    takers: list[Taker] = []
+    for output, sink in sinks.items():
+        of_output = columns.get(output)
+        same = next((place for place, taker in enumerate(takers) if taker.sink == sink), None)
+        if same is None:
+            takers.append(Taker(sink, (output,), of_output))
+            continue
+        others = takers[same]
+        if of_output is None or others.columns is None or of_output != others.columns:
+            facts = {"sink": sink, **{one: _named(columns.get(one)) for one in (others.outputs[0], output)}}
+            hint = "give each a sink of its own: another folder, or another function"
+            raise PlanError(message("one sink cannot take rows of different columns", facts, hint))
+        takers[same] = replace(others, outputs=(*others.outputs, output))
+    return takers
+
+
+def _named(columns: StructType | None) -> str:
+    return ", ".join(METRIC_COLUMNS if columns is None else columns.names)
+
+
+@dataclass(frozen=True)
 class WriteOutputs:
     """Serves several sinks from one evaluation, for foreachBatch."""
 
-    sinks: Mapping[str, Sink]
-    columns: Mapping[str, StructType]
-    """The columns of each output."""
-
+    takers: Sequence[Taker]
     with_timers: bool = False
     """Whether shards have timers. Then Spark runs micro-batches all the time, and those for nobody are left out."""
 
     def __call__(self, released: DataFrame, batch_id: int) -> None:
         """Hand each sink its rows."""
-        if len(self.sinks) == 1 and not self.with_timers:
-            ((output, sink),) = self.sinks.items()
-            if getattr(sink, "reads_once", False):
-                sink.write(self._of_many(released, output), batch_id)
+        if len(self.takers) == 1 and not self.with_timers:
+            (taker,) = self.takers
+            if getattr(taker.sink, "reads_once", False):
+                taker.sink.write(_of_many(released, taker), batch_id)
                 return
         # Without it every sink would run the stateful step again.
         kept = released.persist()
@@ -105,29 +137,11 @@ class WriteOutputs:
             chunks = _chunks(kept)
             if self.with_timers and not chunks:
                 return
-            few = self._few(chunks, kept.sparkSession)
-            for output, sink in self.sinks.items():
-                sink.write(few[output] if output in few else self._of_many(kept, output), batch_id)
+            for taker in self.takers:
+                few = _of_few(chunks, taker, kept.sparkSession)
+                taker.sink.write(_of_many(kept, taker) if few is None else few, batch_id)
         finally:
             kept.unpersist()
-
-    def _few(self, chunks: Sequence[_Chunk], session: SparkSession) -> dict[str, DataFrame]:
-        """The rows of outputs that have few.
-
-        To take a few rows to the driver and back costs less than a pass through Python workers.
-        """
-        few: dict[str, DataFrame] = {}
-        for output in self.sinks.keys() & self.columns.keys():
-            sizes = [chunk.size for chunk in chunks if chunk.output == output]
-            bodies = [chunk.body for chunk in chunks if chunk.output == output and chunk.body is not None]
-            if len(bodies) == len(sizes) and sum(sizes) <= _FEW_BYTES:
-                few[output] = local_rows(bodies, self.columns[output], session)
-        return few
-
-    def _of_many(self, released: DataFrame, output: str) -> DataFrame:
-        if output == METRICS:
-            return released.where(released["output"] == METRICS).select(*METRIC_COLUMNS)
-        return rows_of_output(released, output, self.columns[output])
 
 
 class _Chunk(NamedTuple):
@@ -142,3 +156,23 @@ def _chunks(kept: DataFrame) -> list[_Chunk]:
     """All that shards gave out. This is the pass in which everything is computed."""
     small = f"IF(length(body) <= {_SMALL_CHUNK}, body, NULL)"
     return [_Chunk(*row) for row in kept.selectExpr("output", "length(body)", small).collect()]
+
+
+def _of_few(chunks: Sequence[_Chunk], taker: Taker, session: SparkSession) -> DataFrame | None:
+    """The rows for a sink, if they are few; None if they are many.
+
+    To take a few rows to the driver and back costs less than a pass through Python workers.
+    """
+    if taker.columns is None:
+        return None
+    its = [chunk for chunk in chunks if chunk.output in taker.outputs]
+    bodies = [chunk.body for chunk in its if chunk.body is not None]
+    if len(bodies) < len(its) or sum(chunk.size for chunk in its) > _FEW_BYTES:
+        return None
+    return local_rows(bodies, taker.columns, session)
+
+
+def _of_many(released: DataFrame, taker: Taker) -> DataFrame:
+    if taker.columns is None:
+        return released.where(released["output"] == METRICS).select(*METRIC_COLUMNS)
+    return rows_of_outputs(released, taker.outputs, taker.columns)

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from slackwater.errors import PlanError, message
 from slackwater.runners.spark.known_spark import require_known_session
+from slackwater.runners.spark.native import run_natively, with_numbers_for_times
+from slackwater.runners.spark.packing import PACKED_SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from slackwater.plan.feed import Reader
     from slackwater.progress.clock import Clock
+    from slackwater.runners.spark.packing import Pack
+    from slackwater.runners.spark.shard_plan import Inlet
 
 
 Frame: TypeAlias = "DataFrame"
 """A DataFrame of Spark."""
+
+Session: TypeAlias = "SparkSession"
+"""A session of Spark, classic or of Spark Connect."""
+
+ColumnTypes: TypeAlias = "str | StructType"
+"""Columns and their types, as Spark writes them: `at timestamp, n long`."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +49,29 @@ class SparkFeed:
         """Refuse: rows do not leave Spark."""
         _refuse_in_process(self.name)
 
+    def packed(self, pack: Pack, inlet: Inlet) -> DataFrame:
+        """The rows, packed, after the steps of a way in: the first of them done by Spark, as far as it can."""
+        assert self.frame is not None
+        treated, schema, done = run_natively(self.frame, inlet.source, inlet.steps)
+        rest = replace(pack, schema=schema, steps=pack.steps[done:])
+        return with_numbers_for_times(treated).mapInArrow(rest, PACKED_SPARK)
+
     def __reduce__(self) -> tuple[type[SparkFeed], tuple[str, pa.Schema, bool]]:
         return SparkFeed, (self.name, self.schema, self.live)
 
 
-def feed_of_frame(frame: DataFrame, name: str = "frame") -> SparkFeed:
+def feed_on_spark(source: DataFrame | SparkFeed, name: str | None = None) -> SparkFeed:
     """Make a feed of a DataFrame, classic or of Spark Connect; refuse one of a Spark that streams cannot run on."""
-    require_known_session(frame.sparkSession)
-    # A frame of no rows tells how Spark shows these columns in Arrow, and by its limit without a job; a streaming one
-    # cannot be asked itself.
-    schema = frame.sparkSession.createDataFrame([], frame.schema).limit(0).toArrow().schema
-    return SparkFeed(name, schema, frame.isStreaming, frame)
+    if isinstance(source, SparkFeed):
+        return replace(source, name=name or source.name)
+    require_known_session(source.sparkSession)
+    schema = columns_in_arrow(source.sparkSession, source.schema)
+    return SparkFeed(name or "frame", schema, source.isStreaming, source)
+
+
+def columns_in_arrow(session: Session, schema: ColumnTypes) -> pa.Schema:
+    """How Spark shows columns in Arrow: asked of a frame of no rows, and by its limit without a job."""
+    return session.createDataFrame([], schema).limit(0).toArrow().schema
 
 
 def _refuse_in_process(name: str) -> NoReturn:

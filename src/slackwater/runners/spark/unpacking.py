@@ -1,4 +1,4 @@
-"""Unpack: packed rows of one output become rows again."""
+"""Unpack: packed rows of outputs become rows again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def rows_of_output(released: DataFrame, output: str, schema: StructType) -> DataFrame:
-    """The rows of one output among all that shards released, in the order in which they were."""
-    return released.where(released["output"] == output).select("body").mapInArrow(_Unpack(), schema)
+def rows_of_outputs(released: DataFrame, outputs: Sequence[str], schema: StructType) -> DataFrame:
+    """The rows of some outputs, alike in columns, among all that shards released, in the order in which they were."""
+    return released.where(released["output"].isin(*outputs)).select("body").mapInArrow(_Unpack(), schema)
 
 
 def local_rows(bodies: Sequence[bytes], schema: StructType, session: SparkSession) -> DataFrame:
