@@ -29,7 +29,7 @@ import numpy as np
 
 from slackwater.kernels.block_sort import BLOCK, BlockSorter
 from slackwater.kernels.pairs import Piece, Scratch, concat, merge, room_for
-from slackwater.kernels.stragglers import Stragglers, take_due
+from slackwater.kernels.stragglers import Stragglers, joined, take_due
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +145,7 @@ class ImpatienceSorter:
         block = self._blocks.sort(times, first_row, room_for(len(times)))
         # Younger than stragglers, not as young: of two equal times only the older may be in the main run.
         on_time_from = max(self._main_tail, self._straggler_tail + 1)
-        late, on_time = block.cut(int(np.searchsorted(block.times, on_time_from)))
+        late, on_time = block.cut(int(block.times.searchsorted(on_time_from)))
         if len(late.times):
             # A few events must not keep the memory of a block alive.
             few = _KEPT_PART * len(late.times) < len(times)
@@ -163,9 +163,9 @@ class ImpatienceSorter:
         return 2 * late > len(sample)
 
     def _straggle(self, block: Stragglers) -> None:
-        self._straggler_tail = max(self._straggler_tail, int(block.times[block.ends - 1].max()))
+        self._straggler_tail = max(self._straggler_tail, block.greatest)
         while self._stragglers and _better_together(self._stragglers[-1].waiting, block.waiting):
-            block = Stragglers.of(concat(take_due([self._stragglers.pop(), block], _FOREVER, self._scratch)))
+            block = joined(self._stragglers.pop(), block, self._scratch)
         self._stragglers.append(block)
 
     # ---- handing out -----------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def _cut_off(run: deque[Piece], complete_before: int) -> deque[Piece]:
     while run and run[0].times[-1] < complete_before:
         head.append(run.popleft())
     if run and run[0].times[0] < complete_before:
-        before, run[0] = run[0].cut(int(np.searchsorted(run[0].times, complete_before)))
+        before, run[0] = run[0].cut(int(run[0].times.searchsorted(complete_before)))
         head.append(before)
     return head
 
@@ -237,14 +237,14 @@ def _merged(main: deque[Piece], late: list[Piece]) -> Iterator[Piece]:
         left = piece
         while main and len(left.times) and main[0].times[0] <= left.times[-1]:
             head = main.popleft()
-            due, left = left.cut(int(np.searchsorted(left.times, head.times[-1])))
+            due, left = left.cut(int(left.times.searchsorted(head.times[-1])))
             if not len(due.times):
                 yield head
                 continue
             if not len(left.times):
-                head, younger = head.cut(int(np.searchsorted(head.times, due.times[-1], side="right")))
+                head, younger = head.cut(int(head.times.searchsorted(due.times[-1], side="right")))
                 main.appendleft(younger)
-            older, among = head.cut(int(np.searchsorted(head.times, due.times[0], side="right")))
+            older, among = head.cut(int(head.times.searchsorted(due.times[0], side="right")))
             if len(older.times):
                 yield older
             yield merge(among, due)

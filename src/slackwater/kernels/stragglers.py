@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from slackwater.kernels.compile import kernel
-from slackwater.kernels.pairs import KEY_BITS, KEY_ZERO, Piece, concat, room_for, sort_keys, sort_pairs, unpacked
+from slackwater.kernels.pairs import KEY_BITS, KEY_ZERO, Piece, concat, merge, room_for, sort_keys, sort_pairs, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,7 +56,9 @@ class Stragglers:
     @classmethod
     def of(cls, piece: Piece) -> Stragglers:
         """One ordered stretch."""
-        return cls.restored(*piece, np.zeros(1, dtype=np.int64), np.array([len(piece.times)]))
+        times, rows = piece
+        heads, ends = np.zeros(1, dtype=np.int64), np.array([len(times)])
+        return cls(times, rows, heads, ends, int(rows.min()), int(rows.max()), int(times[0]), len(times))
 
     @classmethod
     def in_long_runs(cls, times: Column, first_row: int) -> Stragglers | None:
@@ -73,6 +75,13 @@ class Stragglers:
         last_row = int(rows.max()) if len(rows) == len(times) else first_row + len(times) - 1
         least = int(times[heads[heads < ends]].min())
         return cls(times, rows, heads, ends, first_row, last_row, least, int((ends - heads).sum()))
+
+    @property
+    def greatest(self) -> int:
+        """The greatest time that waits."""
+        if len(self.ends) == 1:
+            return int(self.times[self.ends[0] - 1])
+        return int(self.times[self.ends - 1].max())
 
     def cut(self, complete_before: int) -> Cut:
         """Let go of all that is older than a bound, and say where it lies."""
@@ -108,6 +117,13 @@ class Cut(NamedTuple):
         due = _find_slices(self.times, self.cuts, bounds, at).tolist()
         due.append(self.due - sum(due))
         return [Cut(self.times, self.rows, at[part], at[part + 1], due[part]) for part in range(len(due))]
+
+
+def joined(older: Stragglers, newer: Stragglers, scratch: Scratch) -> Stragglers:
+    """One stretch of all that waits in two blocks, of which the one came before the other."""
+    if len(older.heads) == len(newer.heads) == 1:
+        return Stragglers.of(merge(*(block.cut(_FOREVER).pairs() for block in (older, newer))))
+    return Stragglers.of(concat(take_due([older, newer], _FOREVER, scratch)))
 
 
 def take_due(blocks: list[Stragglers], complete_before: int, scratch: Scratch) -> list[Piece]:
