@@ -52,6 +52,7 @@ _METHODS_OF_DISORDERED: dict[str, Callable[[sw.DisorderedStream], Any]] = {
     "assume_ordered": lambda stream: stream.assume_ordered(),
     "sort": lambda stream: stream.sort(3),
     "in_bands": lambda stream: stream.in_bands(1, 3),
+    "merge_replicas": lambda stream: stream.merge_replicas(by="k", patience=3),
 }
 
 
@@ -89,7 +90,7 @@ def test_every_public_method_is_tried() -> None:
 def test_every_public_method_of_several_streams_and_of_groups_is_known() -> None:
     """A new one needs a test of its own, and its name here."""
     of_streams = {name for name in dir(sw.Streams) if not name.startswith("_")}
-    assert of_streams - {"count", "index"} == {"explain", "open", "run"}
+    assert of_streams - {"count", "index"} == {"explain", "open", "run", "start"}
     of_groups = {name for name in dir(type(_ordered().group_by("k"))) if not name.startswith("_")}
     assert of_groups == {"aggregate", "aggregate_early", "in_bands"}
 

@@ -87,7 +87,7 @@ class MergeReplicas(StepNode):
     def __post_init__(self) -> None:
         for replica in self.replicas:
             require_same_columns(self.verb, self.replicas[0].schema, replica.schema)
-            _refuse_clocks(replica)
+            refuse_clocks(replica)
             if not replica.properties.progressive:
                 raise NeedsOrder.at(self.verb, replica.line)
         if self.ties_alike:
@@ -193,7 +193,7 @@ class MergeReplicas(StepNode):
                 return MergeRevised(replicas, no_rows, where, resume, self.agreement, ordered)
 
 
-def _refuse_clocks(replica: Node) -> None:
+def refuse_clocks(replica: Node) -> None:
     """Refuse replicas that have their times, or their promises, from a clock."""
     if replica.properties.stamps is not Stamps.EXTERNAL:
         hint = "give every event a time of its own, the same in all replicas: stream(..., time=...)"

@@ -27,26 +27,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Punctuate(RowStep):
-    """Says what is complete, a patience behind the newest time, and deals the rows by how late they are.
-
-    Several patiences make as many bands: band 0 is the main output, the others and the late rows are side outputs.
-    """
+class JudgeLateness(RowStep):
+    """A step that says what is complete, a patience behind the newest time, and so which rows are late."""
 
     patiences: tuple[Duration, ...]
     cadence: Every
     late: Late
-    verb = "punctuate"
 
     def __post_init__(self) -> None:
         facts = self.input.properties
         if facts.latent:
             hint = "give the events times first"
-            raise PlanError(message("punctuate needs times, and these events have none", {}, hint))
+            raise PlanError(message(f"{self.verb} needs times, and these events have none", {}, hint))
         if not facts.insert_only:
             hint = "apply the revisions first"
-            raise PlanError(message("punctuate cannot judge events that are revised later", {}, hint))
-        _refuse_unless_rising(self.patiences)
+            raise PlanError(message(f"{self.verb} cannot judge events that are revised later", {}, hint))
+        _refuse_unless_rising(self.patiences, self.verb)
         if not isinstance(self.cadence, Every):
             hint = "choose Every.rows(n), Every.time(length) or Every.batch()"
             raise PlanError(message("this does not say how often to punctuate", {"got": repr(self.cadence)}, hint))
@@ -71,17 +67,32 @@ class Punctuate(RowStep):
         return facts.but(keyed=False, order=order, extent=extent)
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
-        """The bands after the first, and the late rows if they are diverted."""
-        outputs = {band_output(band): (self.schema, self.properties) for band in range(1, len(self.patiences))}
-        if self.late.fate is Fate.DIVERTED:
-            outputs[LATE] = (late_schema(self.schema, self.verb), self.input.properties.but(punctuated=False))
-        return outputs
+        """The late rows, as they came in, if they are diverted."""
+        if self.late.fate is not Fate.DIVERTED:
+            return {}
+        source = self.input
+        return {LATE: (late_schema(source.schema, self.verb), source.properties.but(punctuated=False))}
 
     def details(self) -> str:
         """The patiences, how often they are applied, and what becomes of late rows."""
         calendar = self.schema.calendar
         patiences = ", ".join(format_duration(one) if calendar else str(one) for one in self.patiences)
         return f"patience={patiences} {self.cadence}, late rows {self.late}"
+
+
+@dataclass(frozen=True, eq=False)
+class Punctuate(JudgeLateness):
+    """Says what is complete, and deals the rows by how late they are.
+
+    Several patiences make as many bands: band 0 is the main output, the others and the late rows are side outputs.
+    """
+
+    verb = "punctuate"
+
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """The bands after the first, and the late rows if they are diverted."""
+        bands = {band_output(band): (self.schema, self.properties) for band in range(1, len(self.patiences))}
+        return {**bands, **super().side_outputs()}
 
     def reason(self) -> str:
         """When a time is complete, and where rows go."""
@@ -142,9 +153,9 @@ def _refuse_unless_whole(patiences: tuple[Duration, ...], time: TimeColumn) -> N
         raise BadDuration(message("late rows cannot be adjusted to times between two of their column", facts, hint))
 
 
-def _refuse_unless_rising(patiences: tuple[Duration, ...]) -> None:
+def _refuse_unless_rising(patiences: tuple[Duration, ...], step: str) -> None:
     rising = all(a < b for a, b in pairwise(patiences))
     if not (patiences and rising and patiences[0] >= 0 and patiences[-1] <= FOREVER):
         got = ", ".join(map(str, patiences)) or "none"
         hint = "name each patience once, the shortest first"
-        raise BadDuration(message("punctuate needs patiences that rise and are not negative", {"got": got}, hint))
+        raise BadDuration(message(f"{step} needs patiences that rise and are not negative", {"got": got}, hint))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
 from slackwater.plan.bands import dealt
+from slackwater.plan.merging_by_column import MergeByColumn
 from slackwater.plan.ordering_steps import Sort
 from slackwater.plan.row_steps import AssumeOrdered, stamped, with_wide_dictionaries
 from slackwater.policies.cadence import default_cadence
@@ -68,6 +69,36 @@ class DisorderedStream(EventStream):
         cadence = default_cadence(wait, calendar=calendar) if every is None else every
         (ordered,) = dealt(node, (wait,), cadence, late, in_order=True)
         return OrderedStream(ordered)
+
+    def merge_replicas(
+        self, by: str, patience: Length, *, every: Every | None = None, late: Late = _DIVERT
+    ) -> OrderedStream:
+        """Tell once, and in order, what several replicas tell whose rows come in this stream.
+
+        The column named in `by` says which replica a row is from, null being a replica like any other; all other
+        columns are what replicas have in common. Each is judged by its own rows, as sort() with this patience would
+        judge it alone: how far it has come, and which of its rows are late. The output has no such column, the late
+        rows do. An event goes out when some replica is a patience past it: one that dies or lags holds up nobody.
+
+        Replicas may appear while the query runs. Those that are there before any of them is a patience past something
+        tell everything. Of one that appears later, only what lies a patience past its first rows is believed to be all:
+        from when the others have come as far, it may lead. If they have died before that, nobody leads. A replica that
+        comes back after it has missed rows must come under a new name; nothing is ever forgotten about old ones, a
+        few bytes each.
+
+        >>> import slackwater as sw
+        >>> told = [("blue", 1), ("green", 1), ("blue", 3), ("blue", 2), ("green", 2), ("green", 3), ("green", 9)]
+        >>> rows = [{"at": at, "x": 10 * at, "replica": who} for who, at in told]
+        >>> sw.stream(rows, time="at").merge_replicas(by="replica", patience=2).run().table.to_pydict()
+        {'at': [1, 2, 3, 9], 'x': [10, 20, 30, 90]}
+        """
+        from slackwater.streams.ordered import OrderedStream
+
+        node = with_wide_dictionaries(self.node)
+        calendar = node.schema.calendar
+        wait = as_duration(patience, calendar=calendar)
+        cadence = default_cadence(wait, calendar=calendar) if every is None else every
+        return OrderedStream(Sort(MergeByColumn(node, (wait,), cadence, late, by)))
 
     def in_bands(
         self,

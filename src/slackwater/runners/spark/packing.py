@@ -1,8 +1,9 @@
 """Pack: rows become one Spark row per shard and chunk, which Spark moves as it moves a number.
 
 Every task also says, to every shard, what arrived with it: how many rows, and their greatest time. So all shards know
-the same of a micro-batch, whichever rows they have, and need not ask each other. Rows without a time count among the
-rows only: UNTIMED is less than every time.
+the same of a micro-batch, whichever rows they have, and need not ask each other. Where a column tells replicas apart,
+the least and the greatest time of each of them are said, too. Rows without a time count among the rows only: UNTIMED is
+less than every time.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from pyspark import TaskContext
 
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import no_columns
+from slackwater.operators.merging.replica_names import ReplicaName, ReplicaNames, Span
+from slackwater.plan.merging_by_column import MergeByColumn
 from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.runners.spark.arrow_bytes import from_buffer, to_buffer
 from slackwater.runners.spark.dealing import Dealer
 from slackwater.runners.spark.spreading import shard_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from slackwater.events.schema import EventSchema
     from slackwater.plan.node import StepNode
@@ -40,8 +43,12 @@ PACKED_SPARK: Final = "shard long, inlet int, task long, number long, rows long,
 """The same in Spark's words."""
 
 
+STATISTICS: Final = -1
+"""The number of a packed row that is no chunk."""
+
+
 class PackedRow(NamedTuple):
-    """A chunk of events, or, without a body, the statistics of all events of a task."""
+    """A chunk of events, or the statistics of all events of a task."""
 
     shard: int
     inlet: int
@@ -49,13 +56,14 @@ class PackedRow(NamedTuple):
 
     task: int
     number: int
-    """Its place among the chunks of its task."""
+    """Its place among the chunks of its task; STATISTICS if it is none of them."""
 
     rows: int
     high_water: Instant
     """The greatest time of its events."""
 
     body: bytes | None
+    """The events; of statistics the times of each replica, where there are such."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,8 @@ class Pack:
 
     where: str
     chunk_rows: int = CHUNK_ROWS
+    replicas_by: str | None = None
+    """The column that tells replicas apart, where one does."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row per shard and chunk, then the statistics."""
@@ -87,16 +97,22 @@ class Pack:
         """Pack the rows of a task, by its number."""
         rows, high_water = 0, BEGINNING
         keys = shard_keys(self.shards)
-        dealer = Dealer(self.steps[-1].schema if self.steps else self.schema, self.columns, self.shards)
+        schema = self.steps[-1].schema if self.steps else self.schema
+        dealer = Dealer(schema, self.columns, self.shards)
+        names = None if self.replicas_by is None else ReplicaNames(schema, self.replicas_by, self.where)
+        replicas: dict[ReplicaName, Span] = {}
         for number, events in enumerate(self._events(batches)):
             newest = int(events.start.max())
             high_water = max(high_water, newest)
             rows += events.rows
+            if names is not None:
+                _add_to(replicas, names.spans(events))
             for shard, part in dealer.deal(events):
                 body = to_buffer(as_rows(part)).to_pybytes()
                 yield PackedRow(keys[shard], self.inlet, task, number, part.rows, newest, body)
         if rows:
-            yield from (PackedRow(key, self.inlet, task, -1, rows, high_water, None) for key in keys)
+            said = None if names is None else _said_of(replicas)
+            yield from (PackedRow(key, self.inlet, task, STATISTICS, rows, high_water, said) for key in keys)
 
     def _events(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EventBatch]:
         """Read rows, which refuses bad times, and do what is done to them before they are packed."""
@@ -121,6 +137,7 @@ def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
             () if plan.columns is None else plan.columns[inlet.punctuate],
             inlet.where,
             chunk_rows,
+            inlet.punctuate.by if isinstance(inlet.punctuate, MergeByColumn) else None,
         )
         for number, inlet in enumerate(plan.inlets)
     ]
@@ -133,6 +150,9 @@ class Arrivals:
     high_water: dict[int, Instant] = field(default_factory=dict)
     """The greatest time of all events of the micro-batch that took a way in, whichever shard they went to."""
 
+    replicas: dict[int, dict[ReplicaName, Span]] = field(default_factory=dict)
+    """From where to where the times of each replica go, for the ways in where a column tells them apart."""
+
     rows: int = 0
     """How many events came to this shard."""
 
@@ -140,8 +160,10 @@ class Arrivals:
 
     def add(self, row: PackedRow) -> None:
         """Take in a packed row."""
-        if row.body is None:
+        if row.number == STATISTICS:
             self.high_water[row.inlet] = max(self.high_water.get(row.inlet, BEGINNING), row.high_water)
+            if row.body is not None:
+                _add_to(self.replicas.setdefault(row.inlet, {}), _read_of(row.body))
         else:
             self._chunks.append(row)
             self.rows += row.rows
@@ -152,6 +174,24 @@ class Arrivals:
         for row in sorted(chunks, key=lambda row: (row.task, row.number)):
             assert row.body is not None
             yield as_events(from_buffer(row.body), no_rows)
+
+
+def _said_of(replicas: Mapping[ReplicaName, Span]) -> bytes:
+    """The times of each replica, as bytes."""
+    least, newest = (pa.array(times, pa.int64()) for times in zip(*replicas.values(), strict=True))
+    columns = {"name": pa.array(replicas, pa.binary()), "least": least, "newest": newest}
+    return to_buffer(pa.record_batch(columns)).to_pybytes()
+
+
+def _read_of(said: bytes) -> dict[ReplicaName, Span]:
+    names, least, newest = (column.to_pylist() for column in from_buffer(said).columns)
+    return {name: Span(*times) for name, *times in zip(names, least, newest, strict=True)}
+
+
+def _add_to(known: dict[ReplicaName, Span], more: Mapping[ReplicaName, Span]) -> None:
+    """Take in which times replicas have told elsewhere."""
+    for name, span in more.items():
+        known[name] = known.get(name, span).with_more(span)
 
 
 def as_rows(events: EventBatch) -> pa.RecordBatch:

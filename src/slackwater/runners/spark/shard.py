@@ -2,7 +2,8 @@
 
 A micro-batch is one instant: none of its rows is late against another. So the runner punctuates, once all rows are in,
 by the greatest time of the whole micro-batch, which every shard knows; the steps that judge lateness do so by this
-alone. With a timeout it also promises for sources that are silent, after a micro-batch or when it is woken.
+alone. Where a column tells replicas apart, each has such a time of its own, and all shards know all replicas. With a
+timeout it also promises for sources that are silent, after a micro-batch or when it is woken.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from slackwater.operators.merging.by_column import WHEN_TOLD, MergeByColumnOperator
 from slackwater.operators.merging.divergence import CompareReplicasOperator
 from slackwater.operators.merging.replica_merge import ReplicaMerge
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.sort import SortOperator
+from slackwater.plan.merging_by_column import MergeByColumn
 from slackwater.plan.node import Node, SideOutput, StepNode, walk
-from slackwater.plan.ordering_steps import Punctuate
+from slackwater.plan.ordering_steps import JudgeLateness, Punctuate
 from slackwater.plan.revising_steps import DoubtEnd
-from slackwater.policies.cadence import Cadence, Occasion
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.instants import BEGINNING
 from slackwater.runners.in_process.state import Snapshot, require_same_plan
 from slackwater.runners.spark.silence import Heard, Silence
 
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Duration, Instant
     from slackwater.runners.spark.packing import Arrivals
     from slackwater.runners.spark.shard_plan import ShardPlan
-
-_NEVER = Cadence(Occasion.ROWS, FOREVER)
-"""The cadence of a step that leaves it to the runner to punctuate."""
 
 _HEARD: Final = "heard"
 """The name under which what was heard of the sources is stored, beside the states of steps; no step is called so."""
@@ -78,14 +77,20 @@ class Shard:
         """
         for number, inlet in enumerate(self._plan.inlets):
             operator = self._operators[inlet.punctuate]
-            for events in arrivals.events(number, inlet.punctuate.schema.no_rows):
+            if isinstance(operator, MergeByColumnOperator) and number in arrivals.replicas:
+                self._put_all(inlet.punctuate, operator.meet(arrivals.replicas[number]))
+            for events in arrivals.events(number, inlet.punctuate.input.schema.no_rows):
                 self._put_all(inlet.punctuate, operator.on_batch(0, events))
                 yield from self._handed_out()
         for number, inlet in enumerate(self._plan.inlets):
             operator = self._operators[inlet.punctuate]
-            assert isinstance(operator, PunctuateOperator)
             if number in arrivals.high_water:
-                self._put_all(inlet.punctuate, operator.reach(arrivals.high_water[number]))
+                if isinstance(operator, MergeByColumnOperator):
+                    reached = operator.reach(arrivals.replicas[number])
+                else:
+                    assert isinstance(operator, PunctuateOperator)
+                    reached = operator.reach(arrivals.high_water[number])
+                self._put_all(inlet.punctuate, reached)
                 yield from self._handed_out()
         if self._silence is not None:
             assert now is not None, "silence is measured by the timestamps of micro-batches"
@@ -120,7 +125,7 @@ class Shard:
                         operator.doubt(port, self._newest_above(replica))
 
     def _newest_above(self, replica: Node) -> Instant:
-        entries = [self._operators[node] for node in walk(replica) if isinstance(node, Punctuate)]
+        entries = [self._operators[node] for node in walk(replica) if isinstance(node, JudgeLateness)]
         return max(entry.snapshot().high_water for entry in entries)
 
     def snapshot(self) -> Snapshot:
@@ -164,5 +169,7 @@ class Shard:
 
 def _build(node: StepNode, name: str, resume: Any) -> Operator[Any]:
     if isinstance(node, Punctuate):
-        return PunctuateOperator(node.schema, node.patiences, _NEVER, node.late, name, resume)
+        return PunctuateOperator(node.schema, node.patiences, WHEN_TOLD, node.late, name, resume)
+    if isinstance(node, MergeByColumn):
+        return node.build_with(WHEN_TOLD, name, resume)
     return node.build(name, resume)

@@ -1,7 +1,8 @@
 """The plan that every shard runs, and where its rows come from.
 
-A plan is cut at the steps that say how long to wait for late rows. What lies before them treats each row by itself; it
-is done where rows are packed. From there on everything is done in shards:
+A plan is cut at the steps that say how long to wait for late rows: punctuate, and the merge of replicas by a column.
+What lies before them treats each row by itself; it is done where rows are packed. From there on everything is done in
+shards:
 
     source ─ where ─ select ┆ punctuate ─ sort ─ aggregate ...
            inlet            ┆             shard
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
-from slackwater.plan.ordering_steps import Punctuate
+from slackwater.plan.ordering_steps import JudgeLateness
 from slackwater.plan.row_steps import AssignWindow, MapBatches, Select, Where
 from slackwater.policies.cadence import Occasion
 from slackwater.runners.in_process.state import describe_steps
@@ -31,7 +32,7 @@ class Inlet:
 
     source: SourceNode
     steps: tuple[StepNode, ...]
-    punctuate: Punctuate
+    punctuate: JudgeLateness
     """The step at which a shard takes the rows."""
 
     @property
@@ -58,7 +59,7 @@ class ShardPlan:
     @cached_property
     def inlets(self) -> tuple[Inlet, ...]:
         """All ways in."""
-        entries = [node for node in self.names if isinstance(node, Punctuate)]
+        entries = [node for node in self.names if isinstance(node, JudgeLateness)]
         inlets = tuple(map(_inlet, entries))
         outside = {node for inlet in inlets for node in (inlet.source, *inlet.steps)}
         for node in self.names:
@@ -92,7 +93,7 @@ class ShardPlan:
         return {**describe_steps(self.names), "shards": str(self.shards)}
 
 
-def _inlet(entry: Punctuate) -> Inlet:
+def _inlet(entry: JudgeLateness) -> Inlet:
     if entry.cadence.occasion is not Occasion.BATCH and not entry.cadence.by_default:
         hint = "leave every= out, or say so: every=Every.batch()"
         raise PlanError(message("on Spark the rows of a micro-batch are simultaneous", {"step": entry.line}, hint))

@@ -14,6 +14,7 @@ from slackwater.plan.aggregating_steps import AggregateStep, CutAtChanges
 from slackwater.plan.bands import BandedAggregate
 from slackwater.plan.combining_steps import FollowedBy, Join, Union
 from slackwater.plan.comparing_step import CompareReplicas
+from slackwater.plan.merging_by_column import MergeByColumn
 from slackwater.plan.merging_steps import MergeReplicas
 from slackwater.plan.node import Node, SideOutput, StepNode, walk
 from slackwater.plan.ordering_steps import Punctuate, Sort
@@ -55,6 +56,7 @@ def deciding_columns(roots: Sequence[Node], inlets: Collection[Node]) -> Columns
     """Find columns that may decide, for the steps at which rows enter; None if all rows must be in one shard."""
     inside = [node for node in walk(*roots) if isinstance(node, StepNode) and _is_behind(node, inlets)]
     needs = [_followed_keys(node, inlets) for node in inside if not isinstance(node, _TREAT_ROWS_ALONE)]
+    needs += [_merged_columns(node) for node in inlets if isinstance(node, MergeByColumn)]
     candidates = [dict(zip(inlets, _by_inlet(need, inlets), strict=True)) for need in needs if _covers(need, inlets)]
     fitting = [one for one in candidates if all(_suffices(one, need) for need in needs)]
     return max(fitting, key=lambda one: len(next(iter(one.values()))), default=None)
@@ -77,6 +79,11 @@ def _followed_keys(node: StepNode, inlets: Collection[Node]) -> list[_Origins]:
         if origins is not None:
             followed.append(origins)
     return followed
+
+
+def _merged_columns(entry: MergeByColumn) -> list[_Origins]:
+    """What replicas have in common that meet where their rows enter: the column that tells them apart is not in it."""
+    return [{entry: name} for name in (entry.schema.time.name, *entry.schema.payload.names)]
 
 
 def _keys(node: StepNode) -> tuple[str, ...]:

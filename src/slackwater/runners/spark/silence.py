@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import PlanError, message
 from slackwater.plan.aggregating_steps import CutAtChanges
 from slackwater.plan.comparing_step import CompareReplicas
+from slackwater.plan.merging_by_column import MergeByColumn
 from slackwater.plan.merging_steps import MergeReplicas
 from slackwater.plan.revising_steps import Settle
 from slackwater.plan.row_steps import AssignWindow
@@ -111,7 +112,7 @@ class Silence:
     def in_plan(cls, plan: ShardPlan, timeout: Duration) -> Silence:
         """The rule for the ways into a plan; refuse plans for which a promise that is not kept would lose rows."""
         for node in plan.names:
-            if isinstance(node, MergeReplicas | CompareReplicas):
+            if isinstance(node, MergeReplicas | MergeByColumn | CompareReplicas):
                 hint = "leave timeout= out: a replica that is silent holds nobody back who tells more"
                 dead = "a replica that has died would go on promising by the clock, and silence the others"
                 raise PlanError(message(dead, {"step": node.line}, hint))

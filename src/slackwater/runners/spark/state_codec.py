@@ -29,6 +29,7 @@ from slackwater.operators.cut_at_changes import CutAtChangesState
 from slackwater.operators.early_aggregate import EarlyAggregateState
 from slackwater.operators.map_windows import MapWindowsState
 from slackwater.operators.matching_operator import MatchingState
+from slackwater.operators.merging.by_column import ByColumnState
 from slackwater.operators.merging.cleanse import CleanseState
 from slackwater.operators.merging.divergence import CompareState
 from slackwater.operators.merging.event_index import EventIndexState
@@ -63,10 +64,10 @@ ReadLeaf: TypeAlias = "Callable[[pa.RecordBatch], Leaf]"
 _CLASSES: Final[dict[str, type[Any]]] = {
     one.__name__: one
     for one in (
-        AggregateState, ApartState, BandState, CleanseState, CompareState, CutAtChangesState, EarlyAggregateState,
-        EventBatch, EventIndexState, Heard, KeyedState, MapWindowsState, MatchingState, MultisetState, OrderedState,
-        PartialState, Piece, PunctuateState, Replica, RevisedState, RowStoreState, SorterState, SortState,
-        StreamProgress, UnionState, WaitingRoomState,
+        AggregateState, ApartState, BandState, ByColumnState, CleanseState, CompareState, CutAtChangesState,
+        EarlyAggregateState, EventBatch, EventIndexState, Heard, KeyedState, MapWindowsState, MatchingState,
+        MultisetState, OrderedState, PartialState, Piece, PunctuateState, Replica, RevisedState, RowStoreState,
+        SorterState, SortState, StreamProgress, UnionState, WaitingRoomState,
     )
 }  # fmt: skip
 

@@ -1,0 +1,45 @@
+"""Every event that a merge of points holds, told as often as the replica tells it that tells it most.
+
+Where nobody is known to have told everything, this is all that is known: what one replica has told is true, and what it
+has not told may be true as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.events.batch import EventBatch
+from slackwater.kernels import counted_ends
+from slackwater.kernels import replicated_events as kernel
+from slackwater.operators.merging.revised import MultisetState
+from slackwater.operators.row_bytes import WORD, RowCodec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slackwater.operators.merging.revised_replicas import RevisedState
+
+
+def all_told(state: RevisedState | MultisetState, payload: pa.Schema) -> EventBatch:
+    """Return the events of a merge that tells only what is frozen, and whose events all are points.
+
+    >>> import pyarrow as pa
+    >>> from slackwater.operators.merging.revised import MergeRevised
+    >>> merge = MergeRevised(2, pa.record_batch({"x": pa.array([], pa.string())}))
+    >>> for port, words in enumerate([["a", "b"], ["b", "b"]]):
+    ...     _ = merge.on_batch(port, EventBatch.inserts(pa.record_batch({"x": words}), start=[3, 3]))
+    >>> all_told(merge.snapshot(), pa.schema({"x": pa.string()})).payload.to_pydict()
+    {'x': ['a', 'b', 'b']}
+    """
+    given = state.nodes[:, kernel.ENDS :]
+    if isinstance(state, MultisetState):
+        # A point has one end, so that a list has one entry.
+        counts = np.where(given > counted_ends.NO_ENTRY, state.entries[np.maximum(given, 0), counted_ends.COUNT], 0)
+    else:
+        counts = (given != kernel.NOWHERE).astype(np.int64)
+    nodes = np.repeat(state.nodes, counts.max(axis=1, initial=0), axis=0)
+    places, lengths = WORD * nodes[:, kernel.AT], WORD * nodes[:, kernel.LENGTH]
+    rows = RowCodec(payload).decode_some(state.held.view(np.uint8), places, lengths)
+    return EventBatch.inserts(rows, nodes[:, kernel.START].copy())

@@ -1,0 +1,310 @@
+"""Merges replicas that come in one stream, told apart by a column; new ones may appear at any time.
+
+Each replica is judged by its own rows alone: it promises that all before its own high water minus the patience is
+complete, and a row that contradicts its own replica's promise is late. What is in time goes into one merge of LMerge's
+cases R3 or R4, which takes replicas in any order and goes by whoever is furthest.
+
+    rows ─ split by name ┬─ judge of blue  ─┐
+                         ├─ judge of green ─┼─ merge ─ events, told once
+                         └─ ...            ─┘
+
+Replicas that are there before anything was promised tell everything, unless their own times show that they do not: one
+that told everything would begin within a patience of the others. A replica that appears later may have sent rows before
+that nobody here has seen; as its rows are no further apart than the patience, none of those is later than the high
+water of its first batch and a patience. From there on it tells everything. Until the output is complete up to there
+its events count, and its promises do not.
+
+Ends of events are part of what is compared, not times to wait for: an insert is final, so that it is known as soon as
+its start is complete. Nor could a replica that appears later tell what began before it appeared, and lasts.
+Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, sections IV and V-B.
+
+Invariant: a replica with a port has sent a row with a time; ports are given once and never taken back.
+Cost: O(rows + replicas) for each batch, and what the merge costs. Nothing is forgotten about replicas: a name and six
+numbers each, and a column in the nodes of the merge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.events.batch import EventBatch, punctuation_like
+from slackwater.events.gather import no_columns, no_rows
+from slackwater.operators.emission import NOTHING, Emission
+from slackwater.operators.merging.all_told import all_told
+from slackwater.operators.merging.replica_names import ReplicaName, ReplicaNames, Span
+from slackwater.operators.merging.revised import MergeRevised, MultisetState
+from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
+from slackwater.operators.operator import Operator
+from slackwater.operators.punctuate import PunctuateOperator, PunctuateState
+from slackwater.operators.say_between import say_between
+from slackwater.operators.stream_progress import insert_only
+from slackwater.policies.agreement import Agreement
+from slackwater.policies.cadence import Cadence, Occasion
+from slackwater.progress.instants import BEGINNING, FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.merging.revised_replicas import RevisedState
+    from slackwater.policies.late import Late
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Duration, Instant
+
+Spans: TypeAlias = "Mapping[ReplicaName, Span]"
+"""The times of the rows that came from each replica."""
+
+WHEN_TOLD: Final = Cadence(Occasion.ROWS, FOREVER)
+"""The cadence of a step that leaves it to others to say how far it has come: it punctuates by `reach` alone."""
+
+
+@dataclass(frozen=True)
+class ByColumnState:
+    """What is remembered: the replicas by their ports, and the merge."""
+
+    names: tuple[ReplicaName, ...]
+    judged: tuple[PunctuateState, ...]
+    complete_before: Instant
+    """The greatest punctuation of the input."""
+
+    earliest: Instant
+    """The least time of a row that came before any replica had made a promise."""
+
+    untimed: int
+    """How many rows without a time came from replicas that have sent no time yet."""
+
+    merge: RevisedState | MultisetState
+
+    @property
+    def high_water(self) -> Instant:
+        """The greatest time of a row of any replica."""
+        return max((one.high_water for one in self.judged), default=BEGINNING)
+
+
+class MergeByColumnOperator(Operator[ByColumnState]):
+    """Tells once what the replicas tell whose names are in a column; the column itself is not told.
+
+    >>> from slackwater.events.schema import EventSchema
+    >>> from slackwater.policies.late import Late
+    >>> schema = EventSchema.of(pa.schema({"at": pa.int64(), "who": pa.string()}), time="at")
+    >>> merge = MergeByColumnOperator(schema, "who", 1, Cadence(Occasion.BATCH, 1), Late.drop())
+    >>> rows = EventBatch.inserts(pa.record_batch({"who": ["blue", "green", "blue", "blue"]}), start=[3, 3, 4, 6])
+    >>> [batch.data().start.tolist() for batch in merge.on_batch(0, rows).batches]
+    [[3]]
+    """
+
+    __slots__ = (
+        "_cadence",
+        "_complete_before",
+        "_earliest",
+        "_judges",
+        "_late",
+        "_merge",
+        "_names",
+        "_patience",
+        "_ports",
+        "_reaches_by_batch",
+        "_schema",
+        "_step",
+        "_told",
+        "_untimed",
+    )
+
+    def __init__(
+        self,
+        schema: EventSchema,
+        by: str,
+        patience: Duration,
+        cadence: Cadence,
+        late: Late,
+        *,
+        keyed: bool = False,
+        step: str = "merge_replicas",
+        resume: ByColumnState | None = None,
+    ) -> None:
+        self._schema = schema
+        self._patience = patience
+        # The rows of all replicas come before the promises of any, as where the rows of a batch come in pieces.
+        self._reaches_by_batch = cadence.occasion is Occasion.BATCH
+        self._cadence = WHEN_TOLD if self._reaches_by_batch else cadence
+        self._late = late
+        self._step = step
+        self._names = ReplicaNames(schema, by, step)
+        told = [field for field in schema.payload if field.name != by]
+        told += [] if schema.until is None else [pa.field(schema.until.name, pa.int64())]
+        self._told = pa.schema(told)
+        self._ports: dict[ReplicaName, Port] = {}
+        self._judges: list[PunctuateOperator] = []
+        self._complete_before, self._earliest, self._untimed = BEGINNING, FOREVER, 0
+        if resume is not None:
+            self._ports = {name: port for port, name in enumerate(resume.names)}
+            self._judges = [self._judge(judged) for judged in resume.judged]
+            self._complete_before, self._earliest = resume.complete_before, resume.earliest
+            self._untimed = resume.untimed
+        self._merge = self._build_merge(None if resume is None else resume.merge, keyed=keyed)
+
+    def _build_merge(
+        self, resume: RevisedState | MultisetState | None, *, keyed: bool
+    ) -> MergeRevised | MergeRevisedWithKey:
+        none, where, agreement = no_rows(self._told), f"step {self._step!r}", Agreement.frozen()
+        if keyed:
+            return MergeRevisedWithKey(0, none, where, resume, agreement)
+        assert isinstance(resume, MultisetState | None)
+        return MergeRevised(0, none, where, resume, agreement)
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
+        """Judge the rows of each replica, and merge what is in time; the furthest replica comes first."""
+        assert insert_only(batch), "replicas told apart by a column have no adjusts"
+        if not len(batch):
+            return NOTHING
+        data = batch.data()
+        rows = data if data.kind is None else EventBatch(data.payload, data.start, data.end)
+        said_at = batch.said_at()
+        places, said = said_at - np.arange(len(said_at)), batch.start[said_at]
+        apart = self._names.split(rows)
+        came = {part.name: Span.of(part.rows.start) for part in apart}
+        emissions = [self.meet(came)]
+        parts = {part.name: say_between(part.rows, np.searchsorted(part.numbers, places), said) for part in apart}
+        if len(said):
+            # What the stream promises, all of its replicas promise.
+            silent = say_between(self._nothing(), np.zeros(len(said), dtype=np.int64), said)
+            parts = {**dict.fromkeys(self._ports, silent), **parts}
+            self._complete_before = max(self._complete_before, int(said[-1]))
+        emissions += [self._take(name, parts[name]) for name in self._furthest_first(parts, came)]
+        if self._reaches_by_batch:
+            emissions.append(self.reach(came))
+        return _together(emissions)
+
+    def meet(self, came: Spans) -> Emission:
+        """Learn which replicas have rows in a batch, and of which times, before the first of its rows comes."""
+        timed = {name: span for name, span in came.items() if span.has_times}
+        if not timed:
+            return NOTHING
+        promised = self._has_promised()
+        if not promised:
+            self._earliest = min(self._earliest, *(span.least for span in timed.values()))
+        emissions = []
+        for name in sorted(timed.keys() - self._ports.keys()):
+            port = self._ports[name] = len(self._judges)
+            from_the_beginning = not promised and timed[name].least - self._patience <= self._earliest
+            # No row that it sent before is later than a patience past the newest: that one would be late itself.
+            appeared = min(timed[name].newest + self._patience + 1, FOREVER - 1)
+            self._merge.attach(port, BEGINNING if from_the_beginning else appeared)
+            self._judges.append(self._judge())
+            if self._complete_before > BEGINNING:
+                emissions.append(self._merged(port, self._judges[port].promise(self._complete_before)))
+        return _together(emissions)
+
+    def reach(self, came: Spans) -> Emission:
+        """Let each replica promise what its rows up to the newest let it, be they here or elsewhere."""
+        emissions = [self.meet(came)]
+        for name in self._furthest_first([name for name, span in came.items() if span.has_times], came):
+            port = self._ports[name]
+            emissions.append(self._merged(port, self._judges[port].reach(came[name].newest)))
+        return _together(emissions)
+
+    def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
+        """Release all that is held: of all replicas the one that has come furthest is believed.
+
+        If that one still waits to join, nobody is known to have told everything: the others have died before they had
+        come far enough. Then all that anybody has told goes out.
+        """
+        newest = [judge.snapshot().high_water for judge in self._judges]
+        waiting = self._merge.waits_to_join()
+        joined = [time for replica, time in enumerate(newest) if replica not in waiting]
+        nobody_leads = bool(waiting) and max(joined, default=BEGINNING) < max(newest)
+        told = [all_told(self._merge.snapshot(), self._told)] if nobody_leads else []
+        for replica, time in enumerate(newest):
+            self._merge.doubt(replica, time)
+        believed = [batch for replica in range(len(self._judges)) for batch in self._merge.on_end(replica).batches]
+        told += [punctuation_like(no_rows(self._told), FOREVER)] if nobody_leads else believed
+        return Emission.of(*map(self._as_events, told))
+
+    def _take(self, name: ReplicaName, part: EventBatch) -> Emission:
+        port = self._ports.get(name)
+        if port is not None:
+            return self._merged(port, self._judges[port].on_batch(0, part))
+        # None of its rows has a time. It does not take part yet: there is no telling how far it has come.
+        judge = self._judge()
+        emission = judge.on_batch(0, part)
+        self._untimed += judge.late()
+        return Emission(side=emission.side)
+
+    def _merged(self, port: Port, judged: Emission) -> Emission:
+        """Merge what a replica tells; late rows go their own way."""
+        told = [told for batch in judged.batches for told in self._merge.on_batch(port, self._as_told(batch)).batches]
+        return Emission(tuple(map(self._as_events, told)), judged.side)
+
+    def _furthest_first(self, names: Iterable[ReplicaName], came: Spans) -> list[ReplicaName]:
+        """Replicas in the order in which they are believed: the same wherever the same rows have come."""
+
+        def how_far(name: ReplicaName) -> Instant:
+            port = self._ports.get(name)
+            before = BEGINNING if port is None else self._judges[port].snapshot().high_water
+            return max(before, came[name].newest) if name in came else before
+
+        return sorted(names, key=lambda name: (-how_far(name), name))
+
+    def _has_promised(self) -> bool:
+        """Whether any replica has made a promise."""
+        states = [judge.snapshot() for judge in self._judges]
+        return any(max(one.complete_before, one.judged_by - self._patience) > BEGINNING for one in states)
+
+    def _judge(self, state: PunctuateState | None = None) -> PunctuateOperator:
+        return PunctuateOperator(self._schema, (self._patience,), self._cadence, self._late, self._step, state)
+
+    def _nothing(self) -> EventBatch:
+        return EventBatch.inserts(self._schema.no_rows, [])
+
+    def _as_told(self, batch: EventBatch) -> EventBatch:
+        """The same rows without the name of their replica, as points; their ends are columns. Copies no payload."""
+        columns = [batch.payload.column(name) for name in self._told.names if name in self._schema.payload.names]
+        if self._schema.until is not None:
+            data = batch.is_data()
+            columns.append(pa.array(batch.ends() if data is None else batch.ends()[data]))
+        if not columns:
+            return EventBatch(no_columns(batch.rows), batch.start, None, batch.kind)
+        return EventBatch(pa.RecordBatch.from_arrays(columns, schema=self._told), batch.start, None, batch.kind)
+
+    def _as_events(self, told: EventBatch) -> EventBatch:
+        """Points of the merge as the events they stand for."""
+        if self._schema.until is None:
+            return EventBatch(told.payload, told.start, None, told.kind)
+        end, data = told.ends().copy(), told.is_data()
+        end[slice(None) if data is None else data] = told.payload.column(told.payload.num_columns - 1).to_numpy()
+        names = told.payload.schema.names[:-1]
+        return EventBatch(told.payload.select(names) if names else no_columns(told.rows), told.start, end, told.kind)
+
+    def late(self) -> int:
+        """How many rows were diverted or dropped."""
+        return self._untimed + sum(judge.late() for judge in self._judges)
+
+    def buffered(self) -> int:
+        """How many events are not complete."""
+        return self._merge.buffered()
+
+    def snapshot(self) -> ByColumnState:
+        """Return the replicas and the merge. Cost: a copy of all events that are not complete."""
+        judged = tuple(judge.snapshot() for judge in self._judges)
+        progress = self._complete_before, self._earliest, self._untimed
+        return ByColumnState(tuple(self._ports), judged, *progress, self._merge.snapshot())
+
+    def check(self) -> None:
+        """Assert the invariants of every judge and of the merge, and that each replica has one port."""
+        assert list(self._ports.values()) == list(range(len(self._judges))), self._ports
+        for judge in self._judges:
+            judge.check()
+        self._merge.check()
+
+
+def _together(emissions: Iterable[Emission]) -> Emission:
+    """What several calls released, one after the other."""
+    said = list(emissions)
+    return Emission(
+        tuple(batch for one in said for batch in one.batches if len(batch)),
+        tuple(output for one in said for output in one.side),
+    )

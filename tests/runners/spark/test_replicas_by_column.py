@@ -1,0 +1,352 @@
+"""Replicas in one stream on Spark: all shards know all of them, and together they give what one process gives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import drive_by_column
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from without_spark import Segments, cut, in_process, in_shards, packed_by_tasks, shard_plan
+
+import slackwater as sw
+from slackwater.errors import PlanError
+from slackwater.events.elements import Insert
+from slackwater.operators.merging.by_column import ByColumnState
+from slackwater.plan.rewrites import as_run
+from slackwater.runners.spark.packing import Arrivals, packs_of
+from slackwater.runners.spark.shard import Shard
+from slackwater.runners.spark.shard_plan import ShardPlan
+from slackwater.runners.spark.silence import Silence
+from slackwater.runners.spark.spreading import shard_keys
+from slackwater.testing.by_column_cases import in_order_of_arrival, interleaved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+# Spark leaves sockets to its workers open; that is not for these tests to mend.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+_SCHEMA = pa.schema({"at": pa.int64(), "k": pa.string(), "x": pa.float64(), "replica": pa.string()})
+_PATIENCE = 6
+_NAMES = ("blue", None, "green")
+_BATCH = sw.Every.batch()
+
+_Streams = list[sw.DisorderedStream]
+
+
+def _merged(streams: _Streams) -> list[sw.OrderedStream]:
+    return [streams[0].merge_replicas("replica", _PATIENCE, every=_BATCH)]
+
+
+def _counted(streams: _Streams) -> list[Any]:
+    return [_merged(streams)[0].tumbling(5).group_by("k").aggregate(n=sw.count(), most=sw.max("x"))]
+
+
+def _joined(streams: _Streams) -> list[Any]:
+    ordered = streams[1].sort(_PATIENCE, every=_BATCH).select("k", other="x")
+    return [_merged(streams)[0].join(ordered, on="k", within=3)]
+
+
+def _of_merges(streams: _Streams) -> list[Any]:
+    return [sw.merge_replicas(*(_merged([stream])[0] for stream in streams))]
+
+
+# ---- in shards, without Spark ---------------------------------------------------------------------------------------
+
+
+def _consistent(rng: Random, rows: int, cuts: int, *, appearing: bool) -> list[pa.Table]:
+    """Cuts of three replicas of one table; two may appear after the first cut, without what they had sent before."""
+    events = [
+        Insert((rng.choice(["a", "b", "", None]), rng.choice([0.0, -0.0, 1.5, float("nan"), None])), rng.randint(0, 40))
+        for _ in range(rows)
+    ]
+    replicas: list[list[Any]] = []
+    for name in _NAMES:
+        arrived: Any = [(event.payload, event.start) for event in in_order_of_arrival(events, _PATIENCE, rng)]
+        replicas.append([{"at": at, "k": k, "x": x, "replica": name} for (k, x), at in arrived])
+    first: list[Any] = []
+    if appearing and rows:
+        alone = rng.randint(1, rows)
+        first, replicas[0] = replicas[0][:alone], replicas[0][alone:]
+        replicas[1:] = [replica[rng.randint(0, rows) :] for replica in replicas[1:]]
+    later = pa.Table.from_pylist(interleaved(replicas, rng), _SCHEMA)
+    return [pa.Table.from_pylist(first, _SCHEMA), *cut(later, rng, cuts)]
+
+
+def _any_rows(rng: Random, rows: int) -> pa.Table:
+    """Rows of replicas that agree on little; many are late."""
+    return pa.Table.from_pylist(
+        [
+            {"at": max(0, at - rng.choice([0, 0, 3, 9, 20])), "k": rng.choice("ab"), "replica": rng.choice(_NAMES)}
+            for at in range(rows)
+        ],
+        _SCHEMA,
+    )
+
+
+def _so_far(rounds: Iterable[dict[str, list[Any]]]) -> Iterator[Counter[str]]:
+    """All rows that have come out after each round, with their outputs; both zeros are one."""
+    given: Counter[str] = Counter()
+    for outputs in rounds:
+        given.update(f"{output}: {row}".replace("-0.0", "0.0") for output, rows in outputs.items() for row in rows)
+        yield Counter(given)
+
+
+_PLANS = {
+    "events": (_merged, 1),
+    "counts": (_counted, 1),
+    "a join": (_joined, 2),
+    "replicas of merges": (_of_merges, 2),
+}
+
+
+@pytest.mark.parametrize("name", _PLANS)
+@given(
+    seed=st.integers(0, 10**6),
+    shards=st.sampled_from([1, 3, 8]),
+    cuts=st.integers(1, 5),
+    store=st.booleans(),
+    appearing=st.booleans(),
+)
+def test_shards_together_give_what_one_process_gives(
+    name: str, shards: int, seed: int, cuts: int, store: bool, appearing: bool
+) -> None:
+    """After every micro-batch the same late rows; after the last flush the same events.
+
+    In between a shard may be ahead: what is complete waits for the last event before it, which another shard may have.
+    """
+    planned, sources = _PLANS[name]
+    rng = Random(seed)
+    first = _consistent(rng, rng.randint(0, 30), cuts, appearing=appearing)
+    turns = [first, first if name == "replicas of merges" else cut(_any_rows(rng, 20), rng, cuts + 1)][:sources]
+    plan = shard_plan(planned, [_SCHEMA] * sources, shards)
+    got = list(_so_far(in_shards(plan, turns, Random(seed), store=store)))
+    expected = list(_so_far(in_process(planned, turns)))
+    assert got[-1] == expected[-1]
+    for ours, theirs in zip(got, expected, strict=True):
+        assert ours >= theirs
+        assert _late(ours) == _late(theirs)
+
+
+@given(seed=st.integers(0, 10**6), shards=st.sampled_from([1, 3, 8]), cuts=st.integers(1, 6), store=st.booleans())
+def test_shards_judge_rows_as_one_process_does_whatever_replicas_tell(
+    seed: int, shards: int, cuts: int, store: bool
+) -> None:
+    """The same rows are late, by the same bounds, after every micro-batch."""
+    rng = Random(seed)
+    turns = [cut(_any_rows(rng, 60), rng, cuts)]
+    plan = shard_plan(_merged, [_SCHEMA], shards)
+    got = _so_far(in_shards(plan, turns, Random(seed), store=store))
+    for ours, theirs in zip(got, _so_far(in_process(_merged, turns)), strict=True):
+        assert _late(ours) == _late(theirs)
+
+
+def _late(rows: Counter[str]) -> Counter[str]:
+    return Counter({row: count for row, count in rows.items() if not row.startswith("main")})
+
+
+@given(seed=st.integers(0, 10**6), cuts=st.integers(1, 5))
+def test_all_shards_know_the_same_of_all_replicas(seed: int, cuts: int) -> None:
+    """Also those of which they have no row: how far each has come, and from when on it tells everything."""
+    rng = Random(seed)
+    plan = shard_plan(_merged, [_SCHEMA], 8)
+    shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
+    for rows in cut(_any_rows(rng, 25), rng, cuts):
+        arrivals = {key: Arrivals() for key in shards}
+        for packed in packed_by_tasks(plan, [rows], rng):
+            arrivals[packed.shard].add(packed)
+        known = set()
+        for key, shard in shards.items():
+            for _ in shard.take(arrivals[key]):
+                pass
+            state = shard.snapshot()["merge_replicas#1"]
+            assert isinstance(state, ByColumnState)
+            told_from = tuple(replica.tells_from for replica in state.merge.replicas)
+            judged = tuple((one.high_water, one.judged_by) for one in state.judged)
+            known.add((state.names, judged, told_from))
+        assert len(known) == 1
+
+
+@given(seed=st.integers(0, 10**6), shards=st.sampled_from([1, 3]), cuts=st.integers(1, 4))
+def test_rows_without_a_time_are_late_in_every_shard(seed: int, shards: int, cuts: int) -> None:
+    """They are counted, and a replica that has sent no others has not appeared."""
+    rng = Random(seed)
+    rows: list[dict[str, Any]] = [
+        {"at": None if rng.random() < 0.4 else 5 * at, "k": str(at), "replica": rng.choice(_NAMES)} for at in range(15)
+    ]
+    merged = _merged([sw.stream(sw.PushSource(_SCHEMA), time="at", untimed_is_late=True)])[0]
+    outputs = {"main": merged.node, "late": merged.late.node}
+    plan = ShardPlan(dict(zip(outputs, as_run(*outputs.values()), strict=True)), shards)
+    made = {key: Shard(plan) for key in shard_keys(plan.shards)}
+    late: list[Any] = []
+    appeared = set()
+    for piece in cut(pa.Table.from_pylist(rows, _SCHEMA), rng, cuts):
+        arrivals = {key: Arrivals() for key in made}
+        for packed in packed_by_tasks(plan, [piece], rng):
+            arrivals[packed.shard].add(packed)
+        for key, shard in made.items():
+            late += [
+                row["k"] for output, out in shard.take(arrivals[key]) if output == "late" for row in out.to_pylist()
+            ]
+        appeared |= {row["replica"] for row in piece.to_pylist() if row["at"] is not None}
+        assert {len(shard.snapshot()["merge_replicas#1"].names) for shard in made.values()} == {len(appeared)}
+    assert sorted(late) == sorted(row["k"] for row in rows if row["at"] is None)
+    assert sum(shard.late() for shard in made.values()) == len(late)
+
+
+def test_rows_that_meet_are_in_one_shard_whichever_replica_they_are_from() -> None:
+    """All columns but that of the replica decide, or fewer where a later step needs more rows together."""
+    plan = shard_plan(_merged, [_SCHEMA], 8)
+    assert plan.columns is not None
+    assert list(plan.columns.values()) == [("at", "k", "x")]
+    (pack,) = packs_of(plan)
+    rows = [{"at": at, "k": "a", "x": 1.0, "replica": name} for name in ("blue", "green") for at in range(100)]
+    shards: dict[int, Counter[int]] = {}
+    for packed in pack.packed(0, pa.Table.from_pylist(rows, _SCHEMA).to_batches()):
+        if packed.number >= 0:
+            times = pa.ipc.open_stream(packed.body).read_all().column(0).to_pylist()
+            shards.setdefault(packed.shard, Counter()).update(times)
+    assert len(shards) == 8
+    assert all(set(times.values()) == {2} for times in shards.values())
+    by_key = shard_plan(_counted, [_SCHEMA], 8).columns
+    assert by_key is not None
+    assert list(by_key.values()) == [("k",)]
+
+
+def test_plans_without_replicas_pack_nothing_about_them() -> None:
+    """Their statistics are as small as they were."""
+    plan = shard_plan(lambda s: [s[0].sort(_PATIENCE, every=_BATCH)], [_SCHEMA], 2)
+    (pack,) = packs_of(plan)
+    rows = _any_rows(Random(0), 9)
+    assert [packed.body for packed in pack.packed(0, rows.to_batches()) if packed.number < 0] == [None]
+
+
+def test_a_merge_is_stored_and_read_with_its_names() -> None:
+    """Null, the empty word and others come back as different replicas."""
+    plan = shard_plan(_merged, [_SCHEMA], 1)
+    shard, arrivals = Shard(plan), Arrivals()
+    rows = [{"at": at, "k": "a", "x": 1.0, "replica": name} for at, name in enumerate(["", None, "a"])]
+    for packed in packed_by_tasks(plan, [pa.Table.from_pylist(rows, _SCHEMA)], Random(0)):
+        arrivals.add(packed)
+    for _ in shard.take(arrivals):
+        pass
+    state, read = shard.snapshot()["merge_replicas#1"], Segments().stored(shard)["merge_replicas#1"]
+    assert len(set(state.names)) == 3
+    assert (read.names, read.judged) == (state.names, state.judged)
+
+
+def test_a_timeout_is_refused() -> None:
+    """A replica that has died would go on promising by the clock."""
+    with pytest.raises(PlanError, match="a replica that has died would go on promising"):
+        Silence.in_plan(shard_plan(_merged, [_SCHEMA], 2), 1_000)
+
+
+def test_on_spark_the_rows_of_a_micro_batch_are_simultaneous() -> None:
+    """Another cadence is refused, unless nobody chose it."""
+    with pytest.raises(PlanError, match="simultaneous"):
+        shard_plan(lambda s: [s[0].merge_replicas("replica", 5, every=sw.Every.rows(3))], [_SCHEMA], 2)
+    shard_plan(lambda s: [s[0].merge_replicas("replica", 5)], [_SCHEMA], 2)
+
+
+# ---- on Spark -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a file gives, events and late rows."""
+
+    main: pa.Table
+    late: pa.Table
+
+
+def _given_in_process(tables: Sequence[pa.Table]) -> list[_Given]:
+    """What each file gives in process."""
+    source = sw.PushSource(drive_by_column.SCHEMA)
+    main: list[pa.RecordBatch] = []
+    late: list[pa.RecordBatch] = []
+    merged = drive_by_column.merged(sw.stream(source, time="at"))
+    query = merged.open(main.append, clock=sw.ManualClock(), on_late=late.append)
+    found = []
+    for table in tables:
+        source.push(table.combine_chunks())
+        query.work()
+        late_table = pa.Table.from_batches(late, merged.late.schema)
+        found.append(_Given(pa.Table.from_batches(main, merged.schema), late_table))
+        main.clear()
+        late.clear()
+    return found
+
+
+def _assert_written(folder: Path, expected: list[_Given]) -> None:
+    """Each micro-batch has written what its file gives: nothing is lost, nothing doubled."""
+    assert all(one.late.num_rows for one in expected[1:]), "an example without late rows shows little"
+    assert all(one.main.num_rows for one in expected), "nobody waits for those that have died"
+    for output in ("main", "late"):
+        folders = {f"batch_id={number}" for number in range(len(expected))}
+        assert {path.name for path in (folder / output).iterdir()} == folders
+        for number, one in enumerate(expected):
+            like: pa.Table = getattr(one, output)
+            found = _read(folder / output / f"batch_id={number}", like)
+            assert _as_counter(found) == _as_counter(like), (number, output)
+
+
+def _read(folder: Path, like: pa.Table) -> pa.Table:
+    """The rows of a folder, in the types of the table that they are compared with: Parquet has not all of them."""
+    parts = [pq.read_table(file, partitioning=None) for file in folder.glob("*.parquet")]
+    return pa.concat_tables(parts).select(like.column_names).cast(like.schema) if parts else like.slice(0, 0)
+
+
+def _as_counter(rows: pa.Table) -> Counter[str]:
+    return Counter(map(str, rows.to_pylist()))
+
+
+def _assert_all_events(told: pa.Table) -> None:
+    """Each event once; those apart that are late in a stream: where all rows come at once they are not."""
+    assert told.column_names == ["at", "k"]
+    times = [row["at"].microsecond for row in told.to_pylist() if row["k"] != "late"]
+    assert sorted(times) == list(range(0, 1_500, 10))
+
+
+def test_a_query_gives_what_one_process_gives_while_replicas_come_and_go(session: SparkSession, tmp_path: Path) -> None:
+    """The third file has a new replica, after two the second is dead, after four the first; stopped in between."""
+    tables = drive_by_column.files(seed=5)
+    drive_by_column.write(tmp_path / "in", tables[:3])
+    drive_by_column.run(session, tmp_path)
+    drive_by_column.write(tmp_path / "in", tables[3:], first=3)
+    drive_by_column.run(session, tmp_path)
+    _assert_written(tmp_path, _given_in_process(tables))
+
+
+def test_a_frame_that_ends_gives_every_event_once(session: SparkSession, tmp_path: Path) -> None:
+    """Though all replicas come at once, and the one that has come furthest lacks the first half."""
+    drive_by_column.write(tmp_path / "in", drive_by_column.files(seed=5))
+    _assert_all_events(drive_by_column.of_frame_that_ends(session, tmp_path).toArrow())
+
+
+@pytest.mark.long
+def test_over_connect_it_is_the_same(tmp_path: Path, surroundings: Any) -> None:
+    """A query and a frame that ends, in a process of their own."""
+    tables = drive_by_column.files(seed=6)
+    drive_by_column.write(tmp_path / "in", tables)
+    command = [sys.executable, str(Path(drive_by_column.__file__)), str(tmp_path)]
+    environment = {**os.environ, **surroundings(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    _assert_written(tmp_path, _given_in_process(tables))
+    _assert_all_events(pq.read_table(tmp_path / "batch.parquet"))
