@@ -19,7 +19,8 @@ demo: $(READY) ## join two very uneven live streams in order; then count a year 
 	@$(BIN)/python -u examples/flights_on_spark.py
 
 test: check ## ruff, mypy and all tests
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n 2 --ignore tests/runners/spark
+	@$(BIN)/python -m pytest -q tests/runners/spark
 
 check: $(READY) ## ruff and mypy only
 	@$(BIN)/ruff check .
