@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from slackwater.errors import PlanError, message
+from slackwater.runners.spark.packing import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,11 +16,20 @@ if TYPE_CHECKING:
 
 _ROCKS_DB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STATE_STORE: Final = "spark.sql.streaming.stateStore"
+_ARROW: Final = "spark.sql.execution.arrow"
+
+_CHUNK_BYTES: Final = 2 << 20
+"""What goes from Spark to Python at once, about a chunk.
+
+Spark counts rows, and to it a chunk is one: without this it would gather all chunks of a task before Python gets one.
+"""
 
 
 def stream_settings(shards: int) -> dict[str, str]:
-    """State in RocksDB, of which a micro-batch stores what changed; one partition for each shard."""
+    """State in RocksDB, of which a micro-batch stores what changed; one partition for each shard; chunks one by one."""
     return {
+        f"{_ARROW}.maxRecordsPerBatch": str(CHUNK_ROWS),
+        f"{_ARROW}.maxBytesPerBatch": str(_CHUNK_BYTES),
         f"{_STATE_STORE}.providerClass": _ROCKS_DB,
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.shuffle.partitions": str(shards),
