@@ -183,6 +183,8 @@ class Stream:
     def to_spark(self, timeout: str | timedelta | None = None, **options: int) -> Frame:
         """Return the rows as a DataFrame of Spark, for a query of your own: streaming, if the sources are.
 
-        `timeout` is as in start(), and for streaming ones. `options` are shards and chunk_rows.
+        `timeout` is as in start(), and for streaming ones. `options` are shards and chunk_rows. What start() sets for
+        its own query is up to you here: RocksDB as the state store, and, which makes large micro-batches faster,
+        "2m" for spark.sql.execution.arrow.maxBytesPerBatch.
         """
         return to_spark(self, timeout, **options)
