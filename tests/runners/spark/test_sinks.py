@@ -31,6 +31,33 @@ def test_equal_sinks_are_one() -> None:
     ]
 
 
+class _Kept(list[Any]):
+    """Keeps rows; two that are empty are equal."""
+
+    def __call__(self, rows: Any, batch_id: int) -> None:
+        """Keep rows."""
+        self.append((rows, batch_id))
+
+
+class _KeptToo(list[Any]):
+    """The same as a sink."""
+
+    def write(self, rows: Any, batch_id: int) -> None:
+        """Keep rows."""
+        self.append((rows, batch_id))
+
+
+@pytest.mark.parametrize("kind", [_Kept, _KeptToo])
+def test_what_users_made_is_only_itself(kind: type[Any]) -> None:
+    """Two objects that are equal now may differ as soon as one has got rows."""
+    columns, first, second = {"main": _COUNTS, "main#2": _COUNTS, "main#3": _COUNTS}, kind(), kind()
+    assert first == second
+    takers = takers_of(
+        {name: as_sink(sink) for name, sink in zip(columns, (first, second, first), strict=True)}, columns
+    )
+    assert [taker.outputs for taker in takers] == [("main", "main#3"), ("main#2",)]
+
+
 @pytest.mark.parametrize("other", ["late", METRICS])
 def test_one_sink_for_different_columns_is_refused(other: str) -> None:
     """The second would replace what the first had written under the number of the same micro-batch."""

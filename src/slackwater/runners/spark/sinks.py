@@ -99,7 +99,7 @@ def takers_of(sinks: Mapping[str, Sink], columns: Mapping[str, StructType]) -> l
     takers: list[Taker] = []
     for output, sink in sinks.items():
         of_output = columns.get(output)
-        same = next((place for place, taker in enumerate(takers) if taker.sink == sink), None)
+        same = next((place for place, taker in enumerate(takers) if _are_one(taker.sink, sink)), None)
         if same is None:
             takers.append(Taker(sink, (output,), of_output))
             continue
@@ -110,6 +110,15 @@ def takers_of(sinks: Mapping[str, Sink], columns: Mapping[str, StructType]) -> l
             raise PlanError(message("one sink cannot take rows of different columns", facts, hint))
         takers[same] = replace(others, outputs=(*others.outputs, output))
     return takers
+
+
+def _are_one(one: Sink, other: Sink) -> bool:
+    """Whether two sinks are the same place. What users made is only itself, whatever it is equal to."""
+    if isinstance(one, FolderSink):
+        return one == other
+    if isinstance(one, FunctionSink) and isinstance(other, FunctionSink):
+        return one.function is other.function
+    return one is other
 
 
 def _named(columns: StructType | None) -> str:
