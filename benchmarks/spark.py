@@ -5,9 +5,9 @@ and what to_spark() gives, by the same writeStream; what start() runs, by a Fold
 half of its micro-batches, whole trigger time: the first ones start workers and fill state. A micro-batch costs a good
 part of a second however few rows it has, and more if Python takes part: so sizes are said with every figure.
 
-Plans read the files in two ways: as DataFrames ("start", "frame"), whose rows cross from Spark to Python one by one, and
-by parquet_files ("files"), whose rows do not. The figures of the sort are those of DataFrames, as is what it is compared
-with; those of the merge and of bands are those of files, and what DataFrames give is said beside them.
+Plans read the files in two ways: as DataFrames ("start", "frame"), whose rows cross from Spark to Python one by one,
+and by parquet_files ("files"), whose rows do not. The figures of the sort are those of DataFrames, as is what it is
+compared with; those of the merge and of bands are those of files, and what DataFrames give is said beside them.
 """
 
 from __future__ import annotations
