@@ -53,7 +53,7 @@ def run(report: Report, *, quick: bool) -> None:
         lab = Lab(session, Path(folder), quick)
         files = 4 if quick else 5
         _sort(report, lab, (large,) if quick else (small, large), files)
-        _merge(report, lab, (1_000_000,) if quick else (small, large), files)
+        _merge(report, lab, (large,) if quick else (small, large), 3 if quick else files)
         _bands(report, lab, (large,) if quick else (small, large), files)
         _growth(report, lab, rows=200_000 if quick else 500_000, held=(2, 10) if quick else (2, 20))
         if not quick:
