@@ -52,7 +52,7 @@ def run(report: Report, *, quick: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, _session(Path(folder)) as session:
         lab = Lab(session, Path(folder), quick)
         files = 4 if quick else 5
-        _sort(report, lab, (large,) if quick else (small, large), files)
+        _sort(report, lab, (large,) if quick else (small, large), 6 if quick else files)
         _merge(report, lab, (large,) if quick else (small, large), 3 if quick else files)
         _bands(report, lab, (large,) if quick else (small, large), files)
         _growth(report, lab, rows=200_000 if quick else 500_000, held=(2, 10) if quick else (2, 20))
