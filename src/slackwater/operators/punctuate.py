@@ -17,20 +17,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.errors import BadTime, LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
-from slackwater.events.kinds import Kind
 from slackwater.kernels.deal_by_lateness import NEVER, Stretches, deal, follow, rows_of
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.operator import Operator
-from slackwater.operators.say_between import say_between
+from slackwater.operators.say_between import say_between, taken_apart
 from slackwater.operators.stream_progress import insert_only
-from slackwater.policies.cadence import Occasion
+from slackwater.policies.cadence import Cadence, Occasion
 from slackwater.policies.late import Fate
 from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Instant
 
@@ -43,12 +42,12 @@ if TYPE_CHECKING:
     from slackwater.events.batch import Mask, Times
     from slackwater.events.schema import EventSchema
     from slackwater.operators.emission import OutputName
-    from slackwater.policies.cadence import Cadence
     from slackwater.policies.late import Late
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Duration
 
-_PUNCTUATE = int(Kind.PUNCTUATE)
+WHEN_TOLD: Final = Cadence(Occasion.ROWS, FOREVER)
+"""The cadence of a step that leaves it to others to say how far it has come: it punctuates by `reach` alone."""
 _LONG_RUN = 1_000  # rows; from here on slicing and concatenating costs less than gathering, by measurement
 
 
@@ -113,13 +112,12 @@ class PunctuateOperator(Operator[PunctuateState]):
         assert insert_only(batch), "a punctuated stream has no adjusts"
         if not len(batch):
             return NOTHING
-        data = batch.data()
-        rows = data if data.kind is None else EventBatch(data.payload, data.start, data.end)
+        rows, *inputs = taken_apart(batch)
         untimed = self._untimed(rows.start)
         if untimed is None:
-            stretches = self._follow(rows.start, _punctuations_between(batch))
+            stretches = self._follow(rows.start, *inputs)
         else:
-            stretches = self._follow_timed(rows.start, untimed, _punctuations_between(batch))
+            stretches = self._follow_timed(rows.start, untimed, *inputs)
         if untimed is None and not stretches.behind:
             others = [_band(rows, _NO_ROWS, stretches, band) for band in range(1, len(self._patiences))]
             return _emission([say_between(rows, *stretches.punctuations(0)), *others])
@@ -183,7 +181,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         if self._cadence.occasion is Occasion.BATCH:
             assert state.judged_by == state.high_water, state
 
-    def _follow(self, times: Times, inputs: tuple[Times, Times]) -> Stretches:
+    def _follow(self, times: Times, places: Times, said: Times) -> Stretches:
         every_rows = every_time = NEVER
         match self._cadence.occasion:
             case Occasion.ROWS:
@@ -194,7 +192,7 @@ class PunctuateOperator(Operator[PunctuateState]):
                 every_rows = len(times) or NEVER
         state = self._state
         progress = np.array([state.high_water, state.judged_by, state.rows_since, state.complete_before])
-        stretches = follow(times, inputs, self._patiences, (every_rows, every_time), progress)
+        stretches = follow(times, (places, said), self._patiences, (every_rows, every_time), progress)
         high_water, judged_by, rows_since, complete_before = progress.tolist()
         self._state = PunctuateState(high_water, judged_by, rows_since, complete_before, state.late, state.adjusted)
         return stretches
@@ -206,11 +204,10 @@ class PunctuateOperator(Operator[PunctuateState]):
         untimed = times == UNTIMED
         return untimed if untimed.any() else None
 
-    def _follow_timed(self, times: Times, untimed: Mask, inputs: tuple[Times, Times]) -> Stretches:
+    def _follow_timed(self, times: Times, untimed: Mask, places: Times, said: Times) -> Stretches:
         """Follow the rows that have a time as if the others were not there, and find the stretches among all rows."""
         timed = np.flatnonzero(~untimed)
-        places, said = inputs
-        stretches = self._follow(times[timed], (np.searchsorted(timed, places), said))
+        stretches = self._follow(times[timed], np.searchsorted(timed, places), said)
         right_behind = np.concatenate([[0], timed + 1])
         if self._cadence.occasion is Occasion.BATCH and len(timed):
             right_behind[-1] = len(times)  # the instant is at the end of the batch, whichever row is the last
@@ -274,15 +271,6 @@ def _promised(state: PunctuateState, patience: Duration) -> Instant:
 
 
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-_NO_PUNCTUATIONS = (_NO_ROWS, _NO_ROWS)
-
-
-def _punctuations_between(batch: EventBatch) -> tuple[Times, Times]:
-    """How many rows come before each punctuation of a batch, and the punctuations."""
-    if batch.kind is None or batch.rows == len(batch):
-        return _NO_PUNCTUATIONS
-    places = np.flatnonzero(batch.kind == _PUNCTUATE)
-    return places - np.arange(len(places)), batch.start[places]
 
 
 def _band(rows: EventBatch, numbers: NDArray[np.int64], stretches: Stretches, band: int) -> EventBatch:

@@ -1,4 +1,4 @@
-"""Puts punctuations between the rows of a batch."""
+"""Puts punctuations between the rows of a batch, and takes them out again."""
 
 from __future__ import annotations
 
@@ -30,3 +30,17 @@ def say_between(rows: EventBatch, places: NDArray[np.int64], said: Times) -> Eve
     kind[places + np.arange(len(said))] = Kind.PUNCTUATE
     end = None if rows.end is None else put_between(rows.end, places, said)
     return EventBatch(rows.payload, put_between(rows.start, places, said), end, kind)
+
+
+def taken_apart(batch: EventBatch) -> tuple[EventBatch, NDArray[np.int64], Times]:
+    """Return the inserts of a batch, how many of them come before each punctuation, and the punctuations.
+
+    >>> import pyarrow as pa
+    >>> rows = EventBatch.inserts(pa.record_batch({"x": ["a", "b"]}), start=[3, 5])
+    >>> _, places, said = taken_apart(say_between(rows, np.array([1, 2]), np.array([4, 6])))
+    >>> places.tolist(), said.tolist()
+    ([1, 2], [4, 6])
+    """
+    data, said_at = batch.data(), batch.said_at()
+    rows = data if data.kind is None else EventBatch(data.payload, data.start, data.end)
+    return rows, said_at - np.arange(len(said_at)), batch.start[said_at]

@@ -41,7 +41,7 @@ def without_unread_columns(*roots: Node) -> list[Node]:
         read[root] = _all(root)
     for node in reversed(nodes):
         for source in node.inputs:
-            read[source] |= _read_by(node, read[node], source)
+            read[source] |= columns_read_by(node, read[node], source)
     made: dict[Node, Node] = {}
     for node in nodes:
         sources = [made[source] for source in node.inputs]
@@ -60,7 +60,7 @@ def _all(node: Node) -> Names:
     return frozenset(node.schema.payload.names)
 
 
-def _read_by(node: Node, names: Names, source: Node) -> Names:
+def columns_read_by(node: Node, names: Names, source: Node) -> Names:
     """The columns of a source that a node looks at, or hands on because the columns named are read behind it."""
     match node:
         case SideOutput() if node.output != LATE:

@@ -13,8 +13,9 @@ from slackwater.events.elements import Insert, Punctuate, batch_of, elements_of
 from slackwater.events.schema import EventSchema
 from slackwater.operators.emission import LATE
 from slackwater.operators.merging.all_told import all_told
-from slackwater.operators.merging.by_column import WHEN_TOLD, MergeByColumnOperator
+from slackwater.operators.merging.by_column import MergeByColumnOperator
 from slackwater.operators.merging.replica_names import ReplicaNames, Span
+from slackwater.operators.punctuate import WHEN_TOLD
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED

@@ -26,7 +26,7 @@ numbers each, and a column in the nodes of the merge.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -39,8 +39,8 @@ from slackwater.operators.merging.replica_names import ReplicaName, ReplicaNames
 from slackwater.operators.merging.revised import MergeRevised, MultisetState
 from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.operator import Operator
-from slackwater.operators.punctuate import PunctuateOperator, PunctuateState
-from slackwater.operators.say_between import say_between
+from slackwater.operators.punctuate import WHEN_TOLD, PunctuateOperator, PunctuateState
+from slackwater.operators.say_between import say_between, taken_apart
 from slackwater.operators.stream_progress import insert_only
 from slackwater.policies.agreement import Agreement
 from slackwater.policies.cadence import Cadence, Occasion
@@ -57,9 +57,6 @@ if TYPE_CHECKING:
 
 Spans: TypeAlias = "Mapping[ReplicaName, Span]"
 """The times of the rows that came from each replica."""
-
-WHEN_TOLD: Final = Cadence(Occasion.ROWS, FOREVER)
-"""The cadence of a step that leaves it to others to say how far it has come: it punctuates by `reach` alone."""
 
 
 @dataclass(frozen=True)
@@ -161,10 +158,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         assert insert_only(batch), "replicas told apart by a column have no adjusts"
         if not len(batch):
             return NOTHING
-        data = batch.data()
-        rows = data if data.kind is None else EventBatch(data.payload, data.start, data.end)
-        said_at = batch.said_at()
-        places, said = said_at - np.arange(len(said_at)), batch.start[said_at]
+        rows, places, said = taken_apart(batch)
         apart = self._names.split(rows)
         came = {part.name: Span.of(part.rows.start) for part in apart}
         emissions = [self.meet(came)]

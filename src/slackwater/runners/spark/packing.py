@@ -134,10 +134,10 @@ def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
             inlet.source.schema,
             inlet.steps,
             plan.shards,
-            () if plan.columns is None else plan.columns[inlet.punctuate],
+            () if plan.columns is None else plan.columns[inlet.entry],
             inlet.where,
             chunk_rows,
-            inlet.punctuate.by if isinstance(inlet.punctuate, MergeByColumn) else None,
+            inlet.entry.by if isinstance(inlet.entry, MergeByColumn) else None,
         )
         for number, inlet in enumerate(plan.inlets)
     ]

@@ -9,7 +9,8 @@ It hands over a path for each file, and the tasks that pack rows read it with Ar
 Of a file only those columns are read that are used. What is not in a file is null, or stands in the names of its
 folders (`day=2024-01-01`), as for Spark itself. Steps that Spark could do natively are done by the operators.
 
-Cost: about a fifth of what rows cost that Spark reads and hands over one by one; a file is read by one task.
+Cost: two million rows of four columns are read and packed in 0.4 to 0.5 s by one task; as rows of Spark they keep two
+tasks busy for 1.3 to 1.5 s. A file is read by one task.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from slackwater.errors import PlanError, SourceFailed, message
-from slackwater.events.schema import with_names_before
-from slackwater.plan.row_steps import AssignWindow, Select
+from slackwater.plan.row_steps import Select
+from slackwater.plan.unread_columns import columns_read_by
 from slackwater.runners.spark.known_spark import require_known_session
 from slackwater.runners.spark.packing import PACKED_SPARK, Pack
 from slackwater.runners.spark.source import SparkFeed, columns_in_arrow
@@ -82,20 +83,14 @@ class ParquetFiles(SparkFeed):
 
 
 def columns_read(schema: EventSchema, steps: Sequence[StepNode]) -> frozenset[str]:
-    """Which columns steps look at, or hand on; all of them, where that is not known."""
-    read = frozenset(steps[-1].schema.columns if steps else schema.columns)
+    """Which columns of a source steps look at, or hand on; its times are always read."""
+    read = frozenset((steps[-1].schema if steps else schema).payload.names)
     for step in reversed(steps):
-        before = step.inputs[0].schema
-        times = {column.name for column in before.time_columns()}
         if isinstance(step, Select) and all(isinstance(what, str) for what in step.outputs.values()):
-            read = frozenset(str(what) for name, what in step.outputs.items() if name in read) | times
-        elif isinstance(step, AssignWindow):
-            behind = with_names_before(before.shown, [column.name for column in step.schema.time_columns()], step.verb)
-            names = zip(before.shown.names, behind.names, strict=True)
-            read = frozenset(name for name, after in names if after in read) | times
+            read = frozenset(str(what) for name, what in step.outputs.items() if name in read)
         else:
-            return frozenset(schema.columns)
-    return read
+            read = columns_read_by(step, read, step.inputs[0])
+    return read.union(column.name for column in schema.time_columns())
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from slackwater.operators.merging.by_column import WHEN_TOLD, MergeByColumnOperator
+from slackwater.operators.merging.by_column import MergeByColumnOperator
 from slackwater.operators.merging.divergence import CompareReplicasOperator
 from slackwater.operators.merging.replica_merge import ReplicaMerge
-from slackwater.operators.punctuate import PunctuateOperator
+from slackwater.operators.punctuate import WHEN_TOLD, PunctuateOperator
 from slackwater.operators.sort import SortOperator
 from slackwater.plan.merging_by_column import MergeByColumn
 from slackwater.plan.node import Node, SideOutput, StepNode, walk
@@ -76,21 +76,21 @@ class Shard:
         long it was: they may have waited for a query that was slow, or stood still.
         """
         for number, inlet in enumerate(self._plan.inlets):
-            operator = self._operators[inlet.punctuate]
+            operator = self._operators[inlet.entry]
             if isinstance(operator, MergeByColumnOperator) and number in arrivals.replicas:
-                self._put_all(inlet.punctuate, operator.meet(arrivals.replicas[number]))
-            for events in arrivals.events(number, inlet.punctuate.input.schema.no_rows):
-                self._put_all(inlet.punctuate, operator.on_batch(0, events))
+                self._put_all(inlet.entry, operator.meet(arrivals.replicas[number]))
+            for events in arrivals.events(number, inlet.entry.input.schema.no_rows):
+                self._put_all(inlet.entry, operator.on_batch(0, events))
                 yield from self._handed_out()
         for number, inlet in enumerate(self._plan.inlets):
-            operator = self._operators[inlet.punctuate]
+            operator = self._operators[inlet.entry]
             if number in arrivals.high_water:
                 if isinstance(operator, MergeByColumnOperator):
                     reached = operator.reach(arrivals.replicas[number])
                 else:
                     assert isinstance(operator, PunctuateOperator)
                     reached = operator.reach(arrivals.high_water[number])
-                self._put_all(inlet.punctuate, reached)
+                self._put_all(inlet.entry, reached)
                 yield from self._handed_out()
         if self._silence is not None:
             assert now is not None, "silence is measured by the timestamps of micro-batches"
@@ -101,7 +101,7 @@ class Shard:
         """Give out what is held back for sources that are silent by now, and find out when to look again."""
         assert self._silence is not None, "without a timeout nobody is woken"
         for number, bound in self._silence.promises(self._heard, now).items():
-            entry = self._plan.inlets[number].punctuate
+            entry = self._plan.inlets[number].entry
             operator = self._operators[entry]
             assert isinstance(operator, PunctuateOperator)
             self._put_all(entry, operator.promise(bound))

@@ -32,7 +32,7 @@ class Inlet:
 
     source: SourceNode
     steps: tuple[StepNode, ...]
-    punctuate: JudgeLateness
+    entry: JudgeLateness
     """The step at which a shard takes the rows."""
 
     @property
@@ -80,7 +80,7 @@ class ShardPlan:
     @cached_property
     def columns(self) -> Mapping[Node, tuple[str, ...]] | None:
         """The columns that decide the shard of a row, for each way in; None if there is one shard."""
-        found = deciding_columns(tuple(self.outputs.values()), [inlet.punctuate for inlet in self.inlets])
+        found = deciding_columns(tuple(self.outputs.values()), [inlet.entry for inlet in self.inlets])
         return found if self.wanted_shards > 1 else None
 
     @property

@@ -116,7 +116,7 @@ class Silence:
                 hint = "leave timeout= out: a replica that is silent holds nobody back who tells more"
                 dead = "a replica that has died would go on promising by the clock, and silence the others"
                 raise PlanError(message(dead, {"step": node.line}, hint))
-        return cls(timeout, tuple(inlet.punctuate.schema.calendar for inlet in plan.inlets), _lasting(plan))
+        return cls(timeout, tuple(inlet.entry.schema.calendar for inlet in plan.inlets), _lasting(plan))
 
     def promises(self, heard: Heard, now: Instant) -> dict[int, Instant]:
         """Up to where each source that is silent by now is taken to be complete."""

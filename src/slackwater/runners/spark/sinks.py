@@ -104,7 +104,7 @@ def takers_of(sinks: Mapping[str, Sink], columns: Mapping[str, StructType]) -> l
             takers.append(Taker(sink, (output,), of_output))
             continue
         others = takers[same]
-        if of_output is None or others.columns is None or of_output != others.columns:
+        if of_output != others.columns:
             facts = {"sink": sink, **{one: _named(columns.get(one)) for one in (others.outputs[0], output)}}
             hint = "give each a sink of its own: another folder, or another function"
             raise PlanError(message("one sink cannot take rows of different columns", facts, hint))
