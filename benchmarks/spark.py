@@ -296,10 +296,11 @@ def _bands(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
     for rows in sizes:
         path = lab.written(f"bands {rows}", _disordered_files(rows, files))
 
-        def counted(source: Any, checkpoint: str, **options: int) -> Any:
+        def counted(source: Any, checkpoint: str) -> Any:
             windows = sw.stream(source(), time="at").tumbling("1s").group_by("origin")
             bands = windows.in_bands(*_PATIENCES, late=sw.Late.drop(), n=sw.count())
-            return bands.start(checkpoint=checkpoint, main=_NOWHERE, trigger=_NOW, **options)
+            # Counts are few: one shard holds them more cheaply than two hand on.
+            return bands.start(checkpoint=checkpoint, main=_NOWHERE, trigger=_NOW, shards=1)
 
         def native(patience: str, path: str = path) -> DataFrame:
             frame = lab.read(path).withWatermark("at", f"{patience[:-1]} seconds")
@@ -307,8 +308,7 @@ def _bands(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
 
         queries: dict[str, Callable[[str], Any]] = {
             "frame": partial(counted, partial(lab.read, path)),
-            # Counts are few: one shard holds them more cheaply than two hand on.
-            "files": partial(counted, partial(lab.files, path), shards=1),
+            "files": partial(counted, partial(lab.files, path)),
         }
         for name, store in stores.items():
             for patience in _PATIENCES:

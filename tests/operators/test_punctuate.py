@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.punctuate import PunctuateOperator, PunctuateState, late_schema
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
+from slackwater.policies.windows import Tumbling
 from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED
 from slackwater.testing.oracles.punctuate import punctuate_oracle
 
@@ -45,6 +46,10 @@ _CADENCES = st.one_of(
     st.builds(Every.rows, st.integers(1, 6)),
     st.builds(Every.time, st.one_of(st.integers(1, 9), st.sampled_from([FOREVER - 1, FOREVER]))),
     st.just(Every.batch()),
+)
+_WINDOWS = st.one_of(
+    st.none(),
+    st.builds(Tumbling, st.one_of(st.integers(1, 12), st.sampled_from([FOREVER - 1, FOREVER])), st.integers(-20, 20)),
 )
 _POLICIES = st.sampled_from([Late.divert(), Late.drop(), Late.adjust()])
 
@@ -101,9 +106,10 @@ def _operator(
     late: Late,
     resume: PunctuateState | None = None,
     schema: EventSchema = POINTS,
+    windows: Tumbling | None = None,
 ) -> PunctuateOperator:
     cadence = every.resolved(calendar=schema.calendar)
-    return PunctuateOperator(schema, sorted(patiences), cadence, late, "punctuate#1", resume)
+    return PunctuateOperator(schema, sorted(patiences), cadence, late, "punctuate#1", resume, windows)
 
 
 def _fed(operator: PunctuateOperator, parts: list[list[Element]]) -> list[Emission]:
@@ -124,10 +130,10 @@ def _outputs(emissions: Iterable[Emission]) -> dict[str, list[Element]]:
 
 
 def _expected(
-    parts: list[list[Element]], patiences: Iterable[int], every: Every, late: Late, *, points: bool, untimed: bool
+    parts: list[list[Element]], patiences: Iterable[int], every: Every, late: Late, **options: Any
 ) -> tuple[dict[str, list[Element]], int, int]:
     cadence = every.resolved(calendar=False)
-    dealt = punctuate_oracle(parts, sorted(patiences), cadence, late, points=points, untimed=untimed)
+    dealt = punctuate_oracle(parts, sorted(patiences), cadence, late, **options)
     named = {band_output(band): said for band, said in enumerate(dealt.bands)} | {LATE: [*dealt.diverted]}
     return {name: said for name, said in named.items() if said}, dealt.late, dealt.adjusted
 
@@ -141,24 +147,31 @@ def _shown(said: dict[str, list[Element]]) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("untimed", [False, True], ids=["timed", "untimed"])
 @pytest.mark.parametrize("points", [True, False], ids=["points", "lasting"])
-@given(data=st.data(), patiences=_PATIENCES, every=_CADENCES, late=_POLICIES, restore=st.booleans())
+@given(data=st.data(), patiences=_PATIENCES, every=_CADENCES, late=_POLICIES, windows=_WINDOWS)
 def test_every_output_says_what_the_oracle_says(
-    data: st.DataObject, patiences: set[int], every: Every, late: Late, restore: bool, points: bool, untimed: bool
+    data: st.DataObject,
+    patiences: set[int],
+    every: Every,
+    late: Late,
+    windows: Tumbling | None,
+    points: bool,
+    untimed: bool,
 ) -> None:
     """All bands and the late output, element for element, for any cuts and with a restore at each of them."""
+    restore = data.draw(st.booleans())
     parts = data.draw(_cut(data.draw((_untimed_streams if untimed else _streams)(points=points))))
     schema = _UNTIMED[points] if untimed else POINTS if points else LASTING
-    operator = _operator(patiences, every, late, schema=schema)
+    operator = _operator(patiences, every, late, None, schema, windows)
     emissions = []
     for part in parts:
         if restore:
-            operator = _operator(patiences, every, late, operator.snapshot(), schema)
+            operator = _operator(patiences, every, late, operator.snapshot(), schema, windows)
         emissions.append(operator.on_batch(0, _batch(part, points=points)))
         operator.check()
     assert operator.on_end(0) is NOTHING
     assert operator.buffered() == 0
     found = (_outputs(emissions), operator.late(), operator.snapshot().adjusted)
-    assert found == _expected(parts, patiences, every, late, points=points, untimed=untimed)
+    assert found == _expected(parts, patiences, every, late, points=points, untimed=untimed, windows=windows)
 
 
 @given(data=st.data(), patiences=_PATIENCES, every=_CADENCES, late=_POLICIES)

@@ -13,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from slackwater.events.elements import Insert
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import Node, SideOutput, walk
 from slackwater.plan.ordering_steps import Punctuate, Sort
 from slackwater.plan.sort_as_needed import sort_as_needed
+from slackwater.policies.cadence import default_cadence
+from slackwater.policies.windows import Tumbling
+from slackwater.testing.oracles.punctuate import punctuate_oracle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -297,13 +301,22 @@ def _nodes(stream: Stream, kind: type[Node]) -> list[Node]:
 
 
 @given(times=st.lists(st.integers(0, 30), max_size=25), pipeline=_pipelines())
-def test_windows_before_the_sort_are_judged_and_sorted_as_windows_behind_it(
+def test_windows_before_the_sort_are_judged_whole_and_sorted_as_windows_behind_it(
     times: list[int], pipeline: _Pipeline
 ) -> None:
-    """tumbling().sort(patience) is sort(patience).tumbling(): patience counts by the times that events came with."""
-    source = sw.stream(_rows(*times), time="at")
-    before, behind = source.tumbling(7).sort(5), source.sort(5).tumbling(7)
+    """Patience counts by the times that events came with; what is not late is as in sort().tumbling()."""
+    rows = _rows(*times)
+    before = sw.stream(rows, time="at").tumbling(7).sort(5)
     assert all(node.inputs[0].schema.columns == ("at", "k", "v") for node in _nodes(before, Punctuate))
-    one, other = (pipeline.behind(stream).run() for stream in (before, behind))
-    assert one.table.to_pylist() == other.table.to_pylist()
-    assert one.late["punctuate#1"].to_pylist() == other.late["punctuate#1"].to_pylist()
+    judged = pipeline.behind(before).run()
+    cadence, windows = default_cadence(5, calendar=False).resolved(calendar=False), Tumbling(7)
+    inserts = [Insert((place,), at, at + 1) for place, at in enumerate(times)]
+    dealt = punctuate_oracle([inserts], [5], cadence, sw.Late.divert(), points=True, windows=windows)
+    late: list[Any] = [row.payload for row in dealt.diverted]
+    in_time = pa.array([place not in {payload[0] for payload in late} for place in range(len(times))], pa.bool_())
+    behind = pipeline.behind(sw.stream(rows.filter(in_time), time="at").sort().tumbling(7)).run()
+    assert judged.table.to_pylist() == behind.table.to_pylist()
+    told = judged.late["punctuate#1"].to_pylist()
+    assert [(row["at"], row["late_bound"], row["late_by"]) for row in told] == [
+        (times[place], bound, by) for place, bound, by in late
+    ]

@@ -229,22 +229,22 @@ def test_early_answers_come_early_and_memory_holds_counts() -> None:
     ((band, start, early),) = rows
     assert (band, start) == (0, 0)
     assert query.counters()["in_bands#1"].buffered < 8
-    source.push({"at": 510, "k": "a", "v": 0})
+    source.push([{"at": at, "k": "a", "v": 0} for at in (3, 510)])
     query.work()
-    assert rows[1:] == [(0, 10, 2), (1, 0, 1_000)]
-    assert early < 1_000
+    assert rows[1:] == [(0, 10, 2), (1, 0, 1_001)]
+    assert early == 1_000
     query.close()
 
 
 def test_rows_of_a_window_that_come_late_correct_its_answer() -> None:
     """The answer of the greater band replaces the other."""
-    early, final = _stream(1, 12, 3, 25, 14, 2).tumbling(10).in_bands(5, 20, n=sw.count())
+    early, final = _stream(1, 12, 3, 25, 14, 2, 31, 8).tumbling(10).in_bands(5, 20, n=sw.count())
     answers: dict[int, int] = {}
     for result in sw.run_together(early, final):
         for row in result.table.to_pylist():
             answers[row["window_start"]] = row["n"]
-    assert answers == {0: 2, 10: 2, 20: 1}
-    assert final.late.run().table.to_pylist() == [{"at": 2, "k": "c", "v": 5, "late_bound": 5, "late_by": 3}]
+    assert answers == {0: 3, 10: 2, 20: 1, 30: 1}
+    assert final.late.run().table.to_pylist() == [{"at": 8, "k": "b", "v": 7, "late_bound": 10, "late_by": 2}]
 
 
 # ---- bands of a query of one's own ----------------------------------------------------------------------------------
@@ -262,7 +262,10 @@ def test_rows_of_a_window_that_come_late_correct_its_answer() -> None:
 )
 @pytest.mark.parametrize("window_first", [True, False])
 def test_a_sub_plan_gives_what_the_ready_aggregate_gives(ready: Any, merged: Any, window_first: bool) -> None:
-    """Partial results of each band, merged after each union; windows before the bands or inside the sub-plan."""
+    """Partial results of each band, merged after each union; windows before the bands or inside the sub-plan.
+
+    Before the bands they are judged whole. Inside of it they are windows of a band's events.
+    """
     stream = _stream(*_disordered(300))
     windowed = stream.tumbling(50) if window_first else stream
 
@@ -270,10 +273,16 @@ def test_a_sub_plan_gives_what_the_ready_aggregate_gives(ready: Any, merged: Any
         return (band if window_first else band.tumbling(50)).group_by("k").aggregate(x=ready)
 
     own = windowed.in_bands(10, 100, 250, partial=partial, merge=lambda both: both.group_by("k").aggregate(x=merged))
-    expected = stream.tumbling(50).group_by("k").in_bands(10, 100, 250, x=ready)
-    for one, other in zip(own.run(), expected.run(), strict=True):
-        assert one.table.schema.names == other.table.schema.names
-        assert _as_multiset(one.table.to_pylist()) == _as_multiset(other.table.to_pylist())
+    if window_first:
+        expected: list[Any] = stream.tumbling(50).group_by("k").in_bands(10, 100, 250, x=ready).run()
+    else:
+        bands = stream.in_bands(10, 100, 250)
+        expected = sw.run_together(*(band.tumbling(50).group_by("k").aggregate(x=ready) for band in bands))
+    for one, other in zip(own.run(), expected, strict=True):
+        assert one.table.schema.names == [*other.table.drop_columns(["band"] * window_first).schema.names, "band"]
+        assert _as_multiset(_without_band(one.table).to_pylist()) == _as_multiset(
+            other.table.drop_columns(["band"] * window_first).to_pylist()
+        )
         assert one.late["punctuate#1"].equals(other.late["punctuate#1"])
 
 
@@ -401,7 +410,7 @@ def test_streams_explain_themselves_together() -> None:
 
 def test_open_calls_back_with_the_rows_of_every_stream() -> None:
     """Late rows go to their own callback, which must be there if they are diverted."""
-    streams = _stream(20, 5, 21, 1).tumbling(10).in_bands(2, 16, every=_ROW, n=sw.count())
+    streams = _stream(20, 5, 26, 1).tumbling(10).in_bands(2, 16, every=_ROW, n=sw.count())
     rows: list[tuple[int, int]] = []
     late: list[int] = []
     query = streams.open(

@@ -61,13 +61,9 @@ def test_in_the_end_answers_are_those_of_a_sorted_stream(
     times: list[int], patience: int, every: sw.Every | None, late: sw.Late, hop: int | None, batch_rows: int
 ) -> None:
     """The same rows are late, and the same answers stand, whatever the batches; settled, each is told once."""
-    table = _rows(times)
-    in_order = sw.stream(table, time="at").sort(patience, every=every, late=late)
-    rows = sw.stream(table, time="at")
-    windows, sorted_windows = (
-        stream.tumbling(10) if hop is None else stream.hopping(10, hop) for stream in (rows, in_order)
-    )
-    expected = sorted_windows.group_by("k").aggregate(**_WHAT).run()
+    rows = sw.stream(_rows(times), time="at")
+    windows = rows.tumbling(10) if hop is None else rows.hopping(10, hop)
+    expected = windows.sort(patience, every=every, late=late).group_by("k").aggregate(**_WHAT).run()
     early = windows.group_by("k").aggregate_early(patience, every=every, late=late, **_WHAT)
     changes: list[dict[str, Any]] = []
     too_late: list[dict[str, Any]] = []

@@ -259,7 +259,7 @@ def test_categories_of_many_batches_are_sorted(window: bool) -> None:
         source.push(pa.record_batch({"at": [300 - 3 * i - part for i in range(100)], "word": words}, schema=schema))
     source.close()
     stream = sw.stream(source, time="at")
-    ordered = (stream.tumbling(10) if window else stream).sort(patience=297)
+    ordered = (stream.tumbling(1) if window else stream).sort(patience=297)
     result = ordered.run()
     assert result.late["punctuate#1"].column("word").to_pylist() == ["1-99", "2-99"]
     expected = [f"{part}-{i}" for i in range(100) for part in range(3) if (part, i) not in {(1, 99), (2, 99)}]
@@ -364,17 +364,23 @@ def test_arrivals_are_ordered_already() -> None:
 
 
 def test_patience_counts_by_the_times_before_a_window() -> None:
-    """A window moves events to its start, which is older than they are: by that they would all be late."""
-    result = _numbers(8, 19, 17, 21, 15, 12).tumbling(10).sort(patience=5, every=sw.Every.rows(1)).run()
+    """A window moves events to its start, which is older than they are: by that they would be late too soon.
+
+    An event is late when its window is complete: that of 0 to 10 when 15 has been seen, the next when 25 has.
+    """
+    result = _numbers(8, 14, 7, 19, 6, 21, 15, 25, 12).tumbling(10).sort(patience=5, every=sw.Every.rows(1)).run()
     assert result.table.to_pylist() == [
         {"window_start": 0, "window_end": 10, "at": 8, "n": 0},
-        {"window_start": 10, "window_end": 20, "at": 19, "n": 1},
-        {"window_start": 10, "window_end": 20, "at": 17, "n": 2},
-        {"window_start": 20, "window_end": 30, "at": 21, "n": 3},
+        {"window_start": 0, "window_end": 10, "at": 7, "n": 2},
+        {"window_start": 10, "window_end": 20, "at": 14, "n": 1},
+        {"window_start": 10, "window_end": 20, "at": 19, "n": 3},
+        {"window_start": 10, "window_end": 20, "at": 15, "n": 6},
+        {"window_start": 20, "window_end": 30, "at": 21, "n": 5},
+        {"window_start": 20, "window_end": 30, "at": 25, "n": 7},
     ]
     assert result.late["punctuate#1"].to_pylist() == [
-        {"at": 15, "n": 4, "late_bound": 16, "late_by": 1},
-        {"at": 12, "n": 5, "late_bound": 16, "late_by": 4},
+        {"at": 6, "n": 4, "late_bound": 10, "late_by": 4},
+        {"at": 12, "n": 8, "late_bound": 20, "late_by": 8},
     ]
 
 
@@ -386,14 +392,16 @@ def test_a_row_of_several_windows_is_late_once() -> None:
 
 
 def test_windows_of_sorted_events_are_counted() -> None:
-    """Before the sort or behind it: the same windows, the same late rows."""
+    """Before the sort or behind it: the same windows; before it, they are judged whole and fewer rows are late."""
     times = [(7_919 * n) % 97 + n for n in range(500)]
     before = _numbers(*times).tumbling(10).sort(patience=40).aggregate(n=sw.count()).run()
     behind = _numbers(*times).sort(patience=40).tumbling(10).aggregate(n=sw.count()).run()
-    assert before.table.equals(behind.table)
-    assert sum(before.table.column("n").to_pylist()) + len(_late(before)) == 500
-    assert _late(before) == _late(behind)
-    assert len(_late(before)) > 0
+    assert before.table["window_start"].equals(behind.table["window_start"])
+    for result in (before, behind):
+        assert sum(result.table.column("n").to_pylist()) + len(_late(result)) == 500
+    late, times_judged = ({row[0] for row in _late(result)} for result in (before, behind))
+    assert late < times_judged
+    assert late
 
 
 # ---- refusals -------------------------------------------------------------------------------------------------------

@@ -33,6 +33,9 @@ COMPLETE_BEFORE: Final = 3
 NEVER: Final = 0
 """The step of a cadence that names no instants."""
 
+NO_GRID: Final = 0
+"""The step of a grid that has no lines: bounds lie anywhere."""
+
 _LEAST: Final = -(2**63)
 _GREATEST: Final = 2**63 - 1
 _READ = "Array(int64, 1, 'C', readonly=True)"
@@ -62,10 +65,17 @@ class Stretches:
         return self.bounds[np.searchsorted(self.first, rows, side="right") - 1, -1]
 
 
-@kernel("int64(int64, int64, int64)")
-def _bound(high_water: int, patience: int, complete_before: int) -> int:
-    """The high water less the patience, or what the input has promised if that is more; within int64."""
-    return max(high_water - patience if high_water >= _LEAST + patience else _LEAST, complete_before)
+@kernel("int64(int64, int64, int64, int64, int64)")
+def _bound(high_water: int, patience: int, complete_before: int, step: int, shift: int) -> int:
+    """The high water less the patience, or what the input has promised if that is more; within int64.
+
+    With a grid, the last line of it that is not after that. The end of time stays what it is.
+    """
+    bound = max(high_water - patience if high_water >= _LEAST + patience else _LEAST, complete_before)
+    if step == NO_GRID or bound == _GREATEST:
+        return bound
+    past = (bound % step - shift) % step
+    return bound - past if bound >= _LEAST + past else _LEAST
 
 
 @kernel("int64(int64, int64)")
@@ -96,7 +106,8 @@ def _look(rows: NDArray[np.int64], line: int, high_water: int) -> tuple[int, int
 
 
 @kernel(
-    f"Tuple((int64, boolean))({_READ}, {_READ}, {_READ}, {_READ}, int64, int64, int64[::1], int64[::1], int64[:, ::1])"
+    f"Tuple((int64, boolean))({_READ}, {_READ}, {_READ}, {_READ}, int64, int64, int64, int64, int64[::1], int64[::1],"
+    "int64[:, ::1])"
 )
 def _follow(
     times: NDArray[np.int64],
@@ -105,6 +116,8 @@ def _follow(
     patiences: NDArray[np.int64],
     every_rows: int,
     every_time: int,
+    step: int,
+    shift: int,
     progress: NDArray[np.int64],
     first: NDArray[np.int64],
     bounds: NDArray[np.int64],
@@ -118,7 +131,7 @@ def _follow(
     while True:
         # The line of bounds is written in any case, and kept if it says anything new.
         for band in range(len(patiences)):
-            bounds[last + 1, band] = _bound(judged_by, patiences[band], complete_before)
+            bounds[last + 1, band] = _bound(judged_by, patiences[band], complete_before, step, shift)
             rises |= last >= 0 and bounds[last + 1, band] > bounds[last, band]
         if rises:
             last += 1
@@ -187,11 +200,13 @@ def follow(
     patiences: NDArray[np.int64],
     every: tuple[int, int],
     progress: NDArray[np.int64],
+    grid: tuple[int, int] = (NO_GRID, 0),
 ) -> Stretches:
     """Follow the promises of all bands through the rows of a batch; `progress` is overwritten.
 
     `inputs` are the punctuations of the input: how many rows came before each, and the punctuations. `every` is the
-    cadence, in rows and in time.
+    cadence, in rows and in time. Promises lie on the lines of the grid: how far these are apart, and where one of them
+    is, from 0 to that.
 
     >>> nothing = np.empty(0, dtype=np.int64)
     >>> progress = np.array([_LEAST, _LEAST, 0, _LEAST])
@@ -203,7 +218,7 @@ def follow(
     instants = len(times) if every_time else (len(times) + int(progress[ROWS_SINCE])) // max(every_rows, 1)
     room = 1 + instants + len(inputs[0]) + 1  # one more: a line is written before it is known to say anything
     first, bounds = np.empty(room, dtype=np.int64), np.empty((room, len(patiences)), dtype=np.int64)
-    count, behind = _follow(times, *inputs, patiences, every_rows, every_time, progress, first, bounds)
+    count, behind = _follow(times, *inputs, patiences, every_rows, every_time, *grid, progress, first, bounds)
     return Stretches(first[:count], bounds[:count], bool(behind))
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.group_rows import GroupRows
     from slackwater.operators.partials import PartialState
     from slackwater.policies.aggregates import Aggregate
     from slackwater.progress.frontier import Port
@@ -86,9 +87,9 @@ class _Band:
 
 
 class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
-    """Groups by interval and keys, band by band."""
+    """Groups by interval and keys, band by band. Rows are events of the schema, or stand for groups of them."""
 
-    __slots__ = ("_bands", "_grouping", "_no_rows", "_where")
+    __slots__ = ("_bands", "_grouping", "_groups", "_no_rows", "_where")
 
     def __init__(
         self,
@@ -99,7 +100,9 @@ class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
         *,
         step: str = "in_bands",
         resume: tuple[BandState, ...] | None = None,
+        groups: GroupRows | None = None,
     ) -> None:
+        self._groups = groups
         self._grouping = Grouping.of(schema.payload, keys, aggregates, step)
         self._no_rows = banded_schema(schema, keys, aggregates, step).no_rows
         self._where = f"step {step!r}"
@@ -111,13 +114,16 @@ class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
         assert insert_only(batch), "an aggregated stream has no adjusts"
         band = self._bands[port]
         band.progress = band.progress.after(batch, self._where, ordered=False)
-        return self._send(port, [Partial.of(batch.data(), self._grouping)] if batch.rows else [])
+        return self._send(port, [self._partial_of(batch.data())] if batch.rows else [])
 
     def on_end(self, port: Port) -> Emission:
         """Note that nothing more will come in a band."""
         band = self._bands[port]
         band.progress = replace(band.progress, punctuated=FOREVER)
         return self._send(port, [])
+
+    def _partial_of(self, rows: EventBatch) -> Partial:
+        return Partial.of(rows, self._grouping) if self._groups is None else self._groups.partial(rows)
 
     def _send(self, first: int, new: list[Partial]) -> Emission:
         main: list[EventBatch] = []

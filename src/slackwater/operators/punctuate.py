@@ -5,6 +5,10 @@ what the input promises counts for every band. A row goes to the first band whos
 least patient one that can still take it. A row that contradicts all promises is late, and the user has said what
 becomes of it. An event exactly at the bound is on time. A row without a time is late whatever was promised, and moves
 no promise: neither as a high water nor as one of n rows.
+
+Where rows are given windows next, a row is late when its window is complete, not before: promises are starts of
+windows. Nobody could tell a promise in the middle of a window from one at its start, for a window is complete as a
+whole; so nothing comes out later for it, and fewer rows are late.
 Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue: Revisiting Disorder in High-Performance Log Analytics.
 ICDE 2018, section V-A (the partition operator).
 
@@ -24,7 +28,7 @@ import pyarrow as pa
 
 from slackwater.errors import BadTime, LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
-from slackwater.kernels.deal_by_lateness import NEVER, Stretches, deal, follow, rows_of
+from slackwater.kernels.deal_by_lateness import NEVER, NO_GRID, Stretches, deal, follow, rows_of
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.operator import Operator
 from slackwater.operators.say_between import say_between, taken_apart
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
     from slackwater.operators.emission import OutputName
     from slackwater.policies.late import Late
+    from slackwater.policies.windows import Tumbling
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Duration
 
@@ -86,9 +91,24 @@ class PunctuateState:
 
 
 class PunctuateOperator(Operator[PunctuateState]):
-    """Punctuates one band per patience. Patiences rise strictly; band 0, the least patient, is the main output."""
+    """Punctuates one band per patience. Patiences rise strictly; band 0, the least patient, is the main output.
 
-    __slots__ = ("_cadence", "_late", "_late_payload", "_patiences", "_schema", "_state", "_step")
+    `windows` are those that rows are given next, or have been given. `stands_for` names the column that says how many
+    rows a row stands for, if they do; then they can be dropped, but not shown.
+    """
+
+    __slots__ = (
+        "_cadence",
+        "_grid",
+        "_late",
+        "_late_payload",
+        "_patiences",
+        "_schema",
+        "_stands_for",
+        "_state",
+        "_step",
+        "_windows",
+    )
 
     def __init__(
         self,
@@ -98,8 +118,13 @@ class PunctuateOperator(Operator[PunctuateState]):
         late: Late,
         step: str = "punctuate",
         resume: PunctuateState | None = None,
+        windows: Tumbling | None = None,
+        stands_for: str | None = None,
     ) -> None:
         self._schema = schema
+        self._windows = windows
+        self._stands_for = stands_for
+        self._grid = (NO_GRID, 0) if windows is None else (windows.size, windows.offset % windows.size)
         self._patiences = np.array(patiences, dtype=np.int64)
         self._cadence = cadence
         self._late = late
@@ -139,7 +164,8 @@ class PunctuateOperator(Operator[PunctuateState]):
         before, reached = self._state, max(self._state.high_water, high_water)
         self._state = replace(before, high_water=reached, judged_by=reached, rows_since=0)
         said = [
-            (_promised(before, patience), _promised(self._state, patience)) for patience in self._patiences.tolist()
+            (self._promised(before, patience), self._promised(self._state, patience))
+            for patience in self._patiences.tolist()
         ]
         none = EventBatch.inserts(self._schema.no_rows, _NO_ROWS)
         return _emission([none.punctuation(now) if now > then else none for then, now in said])
@@ -192,10 +218,15 @@ class PunctuateOperator(Operator[PunctuateState]):
                 every_rows = len(times) or NEVER
         state = self._state
         progress = np.array([state.high_water, state.judged_by, state.rows_since, state.complete_before])
-        stretches = follow(times, (places, said), self._patiences, (every_rows, every_time), progress)
+        stretches = follow(times, (places, said), self._patiences, (every_rows, every_time), progress, self._grid)
         high_water, judged_by, rows_since, complete_before = progress.tolist()
         self._state = PunctuateState(high_water, judged_by, rows_since, complete_before, state.late, state.adjusted)
         return stretches
+
+    def _promised(self, state: PunctuateState, patience: Duration) -> Instant:
+        """Up to where a band has said that it is complete."""
+        bound = max(state.complete_before, state.judged_by - patience, BEGINNING)
+        return bound if self._windows is None else int(self._windows.promise(np.array([bound]))[0])
 
     def _untimed(self, times: Times) -> Mask | None:
         """Which rows have no time; None if all have one."""
@@ -225,8 +256,14 @@ class PunctuateOperator(Operator[PunctuateState]):
             raise self._refusal(rows.slice(int(late[0]), int(late[0]) + 1), int(bounds[0]))
         if self._late.fate is Fate.ADJUSTED:
             return self._adjusted(rows, bands, late, bounds), []
-        self._state = replace(self._state, late=self._state.late + len(late))
+        self._state = replace(self._state, late=self._state.late + self._counted(rows, late))
         return rows, [] if self._late_payload is None else [(LATE, self._diverted(rows.take_rows(late), bounds))]
+
+    def _counted(self, rows: EventBatch, chosen: NDArray[np.int64]) -> int:
+        """How many rows these are, or stand for."""
+        if self._stands_for is None:
+            return len(chosen)
+        return int(rows.payload.column(self._stands_for).to_numpy()[chosen].sum())
 
     def _adjusted(
         self, rows: EventBatch, bands: NDArray[np.int16], late: NDArray[np.int64], bounds: Times
@@ -263,11 +300,6 @@ class PunctuateOperator(Operator[PunctuateState]):
         if self._untimed(event.start) is not None:
             return BadTime.late(f"step {self._step!r}", row, self._schema.time.name)
         return LateEvent.of(f"step {self._step!r}", row, show(int(event.start[0])), show(bound))
-
-
-def _promised(state: PunctuateState, patience: Duration) -> Instant:
-    """Up to where a band has said that it is complete."""
-    return max(state.complete_before, state.judged_by - patience, BEGINNING)
 
 
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)

@@ -99,8 +99,7 @@ class AggregateStep(RowStep):
 
     def details(self) -> str:
         """The aggregates and the keys."""
-        named = ", ".join(f"{name}={what}" for name, what in self.aggregates.items())
-        return f"{named} by {', '.join(self.keys)}" if self.keys else named
+        return summed_up_in_words(self.aggregates, self.keys)
 
     def reason(self) -> str:
         """When results go out."""
@@ -179,3 +178,9 @@ def aggregate(node: Node, keys: tuple[str, ...], aggregates: Mapping[str, Aggreg
             raise NeedsOrder.at("aggregate", node.line)
         node = CutAtChanges(node, keys)
     return AggregateStep(node, keys, aggregates)
+
+
+def summed_up_in_words(aggregates: Mapping[str, Aggregate], keys: tuple[str, ...]) -> str:
+    """What is computed, and of which groups."""
+    named = ", ".join(f"{name}={what}" for name, what in aggregates.items())
+    return f"{named} by {', '.join(keys)}" if keys else named

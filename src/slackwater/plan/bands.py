@@ -19,18 +19,20 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import PlanError, message
 from slackwater.operators.banded_aggregate import BandedAggregateOperator, banded_schema
 from slackwater.operators.emission import band_output
+from slackwater.plan.aggregating_steps import summed_up_in_words
 from slackwater.plan.combining_steps import Union
 from slackwater.plan.node import SideOutput, StepNode, walk
 from slackwater.plan.ordering_steps import Punctuate, Sort
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.plan.row_steps import AssignWindow, MapBatches, RowStep, Select, Where
-from slackwater.policies.windows import Hopping
+from slackwater.policies.windows import Hopping, Tumbling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from slackwater.events.schema import EventSchema
     from slackwater.operators.emission import OutputName
+    from slackwater.operators.group_rows import GroupRows
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Node
     from slackwater.policies.aggregates import Aggregate
@@ -46,6 +48,9 @@ class BandedAggregate(StepNode):
     bands: tuple[Node, ...]
     keys: tuple[str, ...]
     aggregates: Mapping[str, Aggregate]
+    groups: GroupRows | None = None
+    """How rows stand for groups of events, where they do: what was summed up before is merged here."""
+
     verb = "in_bands"
 
     def __post_init__(self) -> None:
@@ -60,10 +65,14 @@ class BandedAggregate(StepNode):
         """The events of each band."""
         return self.bands
 
+    @property
+    def _events(self) -> EventSchema:
+        return self.bands[0].schema if self.groups is None else self.groups.events
+
     @cached_property
     def schema(self) -> EventSchema:
         """The window, the keys, the aggregates, the band."""
-        return banded_schema(self.bands[0].schema, self.keys, self.aggregates, "in_bands")
+        return banded_schema(self._events, self.keys, self.aggregates, "in_bands")
 
     @property
     def properties(self) -> Properties:
@@ -80,8 +89,7 @@ class BandedAggregate(StepNode):
 
     def details(self) -> str:
         """The aggregates and the keys."""
-        named = ", ".join(f"{name}={what}" for name, what in self.aggregates.items())
-        return f"{named} by {', '.join(self.keys)}" if self.keys else named
+        return summed_up_in_words(self.aggregates, self.keys)
 
     def reason(self) -> str:
         """What is held between bands."""
@@ -90,7 +98,7 @@ class BandedAggregate(StepNode):
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
         return BandedAggregateOperator(
-            self.bands[0].schema, self.keys, self.aggregates, len(self.bands), step=step, resume=resume
+            self._events, self.keys, self.aggregates, len(self.bands), step=step, resume=resume, groups=self.groups
         )
 
 
@@ -98,7 +106,8 @@ def dealt(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Lat
     """Judge how late rows are, by the times they came with, and return the stream of each band, in order or not.
 
     A window moves events to its start. Patience is meant for the times before that, so rows are judged before they are
-    given windows, and the steps from the first window on are done in every band.
+    given windows, and the steps from the first window on are done in every band. But windows side by side are complete
+    one after the other, and no row is late for one that is not.
     """
     steps: list[RowStep] = []
     at = node
@@ -107,7 +116,9 @@ def dealt(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Lat
         at = at.input
     windows = [place for place, step in enumerate(steps) if isinstance(step, AssignWindow)]
     judged_before = steps[: windows[-1] + 1] if windows else []
-    punctuate = Punctuate(judged_before[-1].input if judged_before else node, patiences, cadence, late)
+    first = judged_before[-1] if judged_before else None
+    side_by_side = first.window if isinstance(first, AssignWindow) and isinstance(first.window, Tumbling) else None
+    punctuate = Punctuate(node if first is None else first.input, patiences, cadence, late, side_by_side)
     bands = outputs_of(punctuate, len(patiences))
     # The sort is written first, unless a step would undo it; the plan moves it as far back as it can.
     hops = any(isinstance(step, AssignWindow) and isinstance(step.window, Hopping) for step in judged_before)

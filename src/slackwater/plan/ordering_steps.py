@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema, TimeColumn
     from slackwater.operators.emission import OutputName
     from slackwater.operators.operator import Operator
+    from slackwater.policies.cadence import Cadence
+    from slackwater.policies.windows import Tumbling
     from slackwater.progress.instants import Duration
 
 
@@ -87,6 +89,12 @@ class Punctuate(JudgeLateness):
     Several patiences make as many bands: band 0 is the main output, the others and the late rows are side outputs.
     """
 
+    windows: Tumbling | None = None
+    """The windows that rows are given next, or have been given: a row is late when its window is complete."""
+
+    stands_for: str | None = None
+    """The column that says how many events a row stands for, where it does."""
+
     verb = "punctuate"
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
@@ -97,12 +105,26 @@ class Punctuate(JudgeLateness):
     def reason(self) -> str:
         """When a time is complete, and where rows go."""
         complete = "a time is complete when the newest event is a patience past it"
+        complete = complete if self.windows is None else complete.replace("a time", "a window", 1)
         return complete if len(self.patiences) == 1 else f"{complete}; a row goes to the first band still open for it"
+
+    def details(self) -> str:
+        """The patiences, how often they are applied, what becomes of late rows, and whether whole windows count."""
+        if self.windows is None:
+            return super().details()
+        size = format_duration(self.windows.size) if self.schema.calendar else str(self.windows.size)
+        return f"{super().details()}, whole windows of {size}"
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
         cadence = self.cadence.resolved(calendar=self.schema.calendar)
-        return PunctuateOperator(self.schema, self.patiences, cadence, self.late, step, resume)
+        return self.build_with(cadence, step, resume)
+
+    def build_with(self, cadence: Cadence, step: str, resume: Any = None) -> PunctuateOperator:
+        """Make the operator, with another cadence."""
+        return PunctuateOperator(
+            self.schema, self.patiences, cadence, self.late, step, resume, self.windows, self.stands_for
+        )
 
 
 @dataclass(frozen=True, eq=False)

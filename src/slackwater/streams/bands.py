@@ -47,8 +47,8 @@ class Streams(Sequence[OrderedStream]):
     >>> early, final = sw.stream(rows, time="at").tumbling(10).in_bands(5, 20, n=sw.count())
     >>> for result in sw.run_together(early, final):
     ...     print(result.table["window_start"].to_pylist(), result.table["n"].to_pylist())
-    [0, 10, 20] [1, 1, 1]
-    [0, 10, 20] [2, 2, 1]
+    [0, 10, 20] [2, 1, 1]
+    [0, 10, 20] [3, 2, 1]
     """
 
     streams: tuple[OrderedStream, ...]

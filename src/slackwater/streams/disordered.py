@@ -46,7 +46,8 @@ class DisorderedStream(EventStream):
         A time is complete when the greatest time seen is a patience past it; an event exactly at that bound is still
         in time. `every` says how often the bound moves, by default ten times in a patience. `late` says what becomes
         of older events: by default they go to the late output, with the bound they missed and by how much. After a
-        window, patience counts by the times that events had before it.
+        window, patience counts by the times that events had before it; after tumbling() an event is late when its
+        window is complete.
 
         Without a patience the stream's own punctuations are obeyed; one that has none is sorted at its end.
 
@@ -118,7 +119,8 @@ class DisorderedStream(EventStream):
         part of the events, and `merge` puts the results of two parts together.
 
         Answers have a column `band`: of two for the same window and key, the one of the greater band replaces the
-        other. Rows too late for the last patience are treated as by sort().
+        other. Rows too late for the last patience are treated as by sort(). On Spark it is cheaper to drop them: then
+        rows of tumbling windows are summed up where they are read, and only sums are moved.
         """
         from slackwater.streams import bands
 

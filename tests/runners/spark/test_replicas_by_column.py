@@ -23,7 +23,6 @@ import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.events.elements import Insert
 from slackwater.operators.merging.by_column import ByColumnState
-from slackwater.plan.rewrites import as_run
 from slackwater.runners.spark.packing import Arrivals, packs_of
 from slackwater.runners.spark.shard import Shard
 from slackwater.runners.spark.shard_plan import ShardPlan
@@ -192,7 +191,7 @@ def test_rows_without_a_time_are_late_in_every_shard(seed: int, shards: int, cut
     ]
     merged = _merged([sw.stream(sw.PushSource(_SCHEMA), time="at", untimed_is_late=True)])[0]
     outputs = {"main": merged.node, "late": merged.late.node}
-    plan = ShardPlan(dict(zip(outputs, as_run(*outputs.values()), strict=True)), shards)
+    plan = ShardPlan.of(outputs, shards)
     made = {key: Shard(plan) for key in shard_keys(plan.shards)}
     late: list[Any] = []
     appeared = set()

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from without_spark import cut, in_process, in_shards, shard_plan
+from without_spark import cut, in_process, in_shards, packed_by_tasks, shard_plan
 
 import slackwater as sw
-from slackwater.runners.spark.packing import packs_of
+from slackwater.runners.spark.packing import Arrivals, packs_of
+from slackwater.runners.spark.shard import Shard
 from slackwater.runners.spark.spreading import shard_keys
 
 if TYPE_CHECKING:
@@ -38,6 +39,16 @@ def _sorted(stream: sw.DisorderedStream, patience: int = 6) -> sw.OrderedStream:
 def _doubled(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch({"k": rows["k"], "twice": pa.array([2 * n for n in rows["n"].to_pylist()], pa.int64())})
 
+
+_SUMS = {
+    "n": sw.count("x"),
+    "m": sw.sum("m"),
+    "x": sw.sum("x"),
+    "mean": sw.mean("x"),
+    "least": sw.min("n"),
+    "different": sw.count_distinct("x"),
+    "top": sw.top_k("n", 2),
+}
 
 PLANS: dict[str, Callable[[_Streams], Sequence[Any]]] = {
     "sort": lambda s: [_sorted(s[0])],
@@ -65,6 +76,16 @@ PLANS: dict[str, Callable[[_Streams], Sequence[Any]]] = {
         _sorted(s[0]).select("k", "n").followed_by(_sorted(s[1]).select("k", other="n"), on="k", within=4)
     ],
     "bands of counts": lambda s: list(s[0].tumbling(5).group_by("k").in_bands(2, 6, 12, every=_BATCH, n=sw.count())),
+    "bands of sums, late rows dropped": lambda s: list(
+        s[0]
+        .tumbling(5, offset=2)
+        .select("k", "x", "n", m=nw.col("n") * 2)
+        .group_by("k")
+        .in_bands(2, 6, every=_BATCH, late=sw.Late.drop(), **_SUMS)
+    ),
+    "one count of all, late rows dropped": lambda s: list(
+        s[0].tumbling(7).in_bands(3, every=_BATCH, late=sw.Late.drop(), n=sw.count())
+    ),
     "bands of events": lambda s: list(s[0].in_bands(2, 6, every=_BATCH)),
     "replicas": lambda s: [sw.merge_replicas(_sorted(s[0], _PATIENT), _sorted(s[1], _PATIENT))],
     "replicas of counts": lambda s: [
@@ -131,6 +152,7 @@ def test_shards_together_give_what_one_process_gives(name: str, seed: int, shard
         ("join", [("k",), ("k",)]),
         ("followed_by", [("k",), ("k",)]),
         ("bands of counts", [("k",)]),
+        ("bands of sums, late rows dropped", [("k",)]),
         ("bands of events", None),
         ("replicas", [("at", "k", "x", "n")] * 2),
         ("replicas of counts", [("k",), ("k",)]),
@@ -141,6 +163,34 @@ def test_columns_that_all_steps_have_for_keys_decide_the_shard(name: str, column
     plan = _shard_plan(PLANS[name], 2, 8)
     assert (None if plan.columns is None else list(plan.columns.values())) == columns
     assert plan.shards == (1 if columns is None else 8)
+
+
+@given(seed=st.integers(0, 10**6), shards=st.sampled_from([1, 3]), cuts=st.integers(1, 5))
+def test_groups_count_as_the_events_they_stand_for(seed: int, shards: int, cuts: int) -> None:
+    """Where they come in and where they are late, though no shard sees an event."""
+    plan, rng = _shard_plan(PLANS["bands of sums, late rows dropped"], 1, shards), Random(seed)
+    turns = cut(_rows(rng, rng.randint(0, 60)), rng, cuts)
+    made = {key: Shard(plan) for key in shard_keys(plan.shards)}
+    came = 0
+    for turn in turns:
+        arrivals = {key: Arrivals() for key in made}
+        for row in packed_by_tasks(plan, [turn], rng):
+            arrivals[row.shard].add(row)
+        for key, shard in made.items():
+            list(shard.take(arrivals[key]))
+        came += sum(one.rows for one in arrivals.values())
+    assert came == sum(turn.num_rows for turn in turns)
+    source = sw.PushSource(_SCHEMA)
+    late = 0
+    with sw.Query(
+        [(one, len) for one in PLANS["bands of sums, late rows dropped"]([sw.stream(source, time="at")])]
+    ) as q:
+        for turn in turns:
+            if turn.num_rows:
+                source.push(turn.combine_chunks())
+            q.work()
+        late = sum(step.late for step in q.counters().values())
+    assert sum(shard.late() for shard in made.values()) == late
 
 
 def test_rows_are_spread_over_all_shards() -> None:

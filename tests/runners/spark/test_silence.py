@@ -19,7 +19,6 @@ import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, diverting_steps
-from slackwater.plan.rewrites import as_run
 from slackwater.progress.instants import FOREVER
 from slackwater.runners.spark.packing import Arrivals, packs_of
 from slackwater.runners.spark.shard import Shard
@@ -207,7 +206,7 @@ def _plan(name: str, kind: str, shards: int) -> ShardPlan:
     named: dict[str, Any] = {f"main {number}": stream.node for number, stream in enumerate(outputs)}
     steps = diverting_steps(*named.values())
     named |= {f"late of {name}": SideOutput(step, LATE) for step, name in steps.items()}
-    return ShardPlan(dict(zip(named, as_run(*named.values()), strict=True)), shards)
+    return ShardPlan.of(named, shards)
 
 
 _Turn = tuple[int, list[list[dict[str, Any]]]]

@@ -18,7 +18,6 @@ from slackwater.errors import BadTime
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, diverting_steps
 from slackwater.plan.ordering_steps import Punctuate, Sort
-from slackwater.plan.rewrites import as_run
 from slackwater.progress.instants import BEGINNING
 from slackwater.runners.spark.packing import Arrivals, packs_of
 from slackwater.runners.spark.shard import Shard
@@ -105,7 +104,7 @@ def _spelled(output: str, rows: pa.RecordBatch) -> list[str]:
 
 def _plan(name: str, sources: int, shards: int) -> ShardPlan:
     outputs = _outputs(name, _sources(sources))
-    return ShardPlan(dict(zip(outputs, as_run(*(one.node for one in outputs.values())), strict=True)), shards)
+    return ShardPlan.of({output: stream.node for output, stream in outputs.items()}, shards)
 
 
 def _in_shards(plan: ShardPlan, cuts: list[list[pa.Table]], rng: Random) -> Iterator[tuple[Counter[str], int]]:

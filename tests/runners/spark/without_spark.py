@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import slackwater as sw
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, SourceNode, diverting_steps, walk
-from slackwater.plan.rewrites import as_run
 from slackwater.runners.spark.packing import Arrivals, PackedRow, packs_of
 from slackwater.runners.spark.segment_store import Head, SegmentStore
 from slackwater.runners.spark.shard import Shard
@@ -85,8 +84,7 @@ def shard_plan(planned: Planned, schemas: Sequence[pa.Schema], shards: int) -> S
     """The plan that shards run."""
     sources = [sw.PushSource(schema, name=f"source {number}") for number, schema in enumerate(schemas)]
     outputs = all_outputs(planned([sw.stream(source, time="at") for source in sources]))
-    nodes = as_run(*(stream.node for stream in outputs.values()))
-    return ShardPlan(dict(zip(outputs, nodes, strict=True)), shards)
+    return ShardPlan.of({output: stream.node for output, stream in outputs.items()}, shards)
 
 
 class Segments(dict[int, bytes]):

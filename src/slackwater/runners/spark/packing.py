@@ -4,6 +4,8 @@ Every task also says, to every shard, what arrived with it: how many rows, and t
 the same of a micro-batch, whichever rows they have, and need not ask each other. Where a column tells replicas apart,
 the least and the greatest time of each of them are said, too. Rows without a time count among the rows only: UNTIMED is
 less than every time.
+
+Where groups of rows are all that is asked for, rows are summed up before they are packed (`summing_up.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.runners.spark.arrow_bytes import from_buffer, to_buffer
 from slackwater.runners.spark.dealing import Dealer
 from slackwater.runners.spark.spreading import shard_keys
+from slackwater.runners.spark.summing_up import SummingUp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,7 +63,7 @@ class PackedRow(NamedTuple):
 
     rows: int
     high_water: Instant
-    """The greatest time of its events."""
+    """The greatest time that its task had seen by then."""
 
     body: bytes | None
     """The events; of statistics the times of each replica, where there are such."""
@@ -86,6 +89,9 @@ class Pack:
     replicas_by: str | None = None
     """The column that tells replicas apart, where one does."""
 
+    summing_up: SummingUp | None = None
+    """How rows are summed up before they are packed, where they are."""
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row per shard and chunk, then the statistics."""
         context = TaskContext.get()
@@ -95,24 +101,22 @@ class Pack:
 
     def packed(self, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedRow]:
         """Pack the rows of a task, by its number."""
-        rows, high_water = 0, BEGINNING
         keys = shard_keys(self.shards)
         schema = self.steps[-1].schema if self.steps else self.schema
-        dealer = Dealer(schema, self.columns, self.shards)
         names = None if self.replicas_by is None else ReplicaNames(schema, self.replicas_by, self.where)
-        replicas: dict[ReplicaName, Span] = {}
-        for number, events in enumerate(self._events(batches)):
-            newest = int(events.start.max())
-            high_water = max(high_water, newest)
-            rows += events.rows
-            if names is not None:
-                _add_to(replicas, names.spans(events))
+        seen = _Seen(names)
+        chunks = seen.passing(self._events(batches))
+        if self.summing_up is not None:
+            schema, chunks = self.summing_up.groups.schema, self.summing_up.chunks(chunks, self.chunk_rows)
+        dealer = Dealer(schema, self.columns, self.shards)
+        for number, events in enumerate(chunks):
             for shard, part in dealer.deal(events):
+                rows = part.rows if self.summing_up is None else self.summing_up.events_in(part)
                 body = to_buffer(as_rows(part)).to_pybytes()
-                yield PackedRow(keys[shard], self.inlet, task, number, part.rows, newest, body)
-        if rows:
-            said = None if names is None else _said_of(replicas)
-            yield from (PackedRow(key, self.inlet, task, STATISTICS, rows, high_water, said) for key in keys)
+                yield PackedRow(keys[shard], self.inlet, task, number, rows, seen.high_water, body)
+        if seen.rows:
+            said = None if names is None else _said_of(seen.replicas)
+            yield from (PackedRow(key, self.inlet, task, STATISTICS, seen.rows, seen.high_water, said) for key in keys)
 
     def _events(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EventBatch]:
         """Read rows, which refuses bad times, and do what is done to them before they are packed."""
@@ -124,6 +128,25 @@ class Pack:
             for operator in operators:
                 treated = [after for before in treated for after in operator.on_batch(0, before).batches]
             yield from (events for events in treated if events.rows)
+
+
+@dataclass
+class _Seen:
+    """What a task has seen of its rows."""
+
+    names: ReplicaNames | None
+    rows: int = 0
+    high_water: Instant = BEGINNING
+    replicas: dict[ReplicaName, Span] = field(default_factory=dict)
+
+    def passing(self, chunks: Iterable[EventBatch]) -> Iterator[EventBatch]:
+        """Take note of rows, and hand them on."""
+        for events in chunks:
+            self.rows += events.rows
+            self.high_water = max(self.high_water, int(events.start.max()))
+            if self.names is not None:
+                _add_to(self.replicas, self.names.spans(events))
+            yield events
 
 
 def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
@@ -138,6 +161,7 @@ def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
             inlet.where,
             chunk_rows,
             inlet.entry.by if isinstance(inlet.entry, MergeByColumn) else None,
+            None if inlet.summed_up is None else SummingUp(inlet.windowing, inlet.summed_up.groups, inlet.where),
         )
         for number, inlet in enumerate(plan.inlets)
     ]

@@ -11,7 +11,6 @@ import pyarrow as pa
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, SourceNode, StepNode, diverting_steps, walk
-from slackwater.plan.rewrites import as_run
 from slackwater.runners.spark.host import RELEASED_SPARK, HostAll, ShardHost
 from slackwater.runners.spark.metrics import METRICS
 from slackwater.runners.spark.packing import CHUNK_ROWS, packs_of
@@ -135,7 +134,7 @@ def _plan_of(roots: Sequence[Node], shards: int) -> ShardPlan:
             raise PlanError(message("on Spark the rows of a stream that is revised cannot be written yet", facts, hint))
     outputs = {MAIN if number == 1 else f"{MAIN}#{number}": root for number, root in enumerate(roots, start=1)}
     outputs |= {name: SideOutput(step, LATE) for step, name in _names_of_late(roots).items()}
-    return ShardPlan(dict(zip(outputs, as_run(*outputs.values()), strict=True)), shards)
+    return ShardPlan.of(outputs, shards)
 
 
 def _names_of_late(roots: Sequence[Node]) -> dict[StepNode, str]:

@@ -168,8 +168,6 @@ class Shard:
 
 
 def _build(node: StepNode, name: str, resume: Any) -> Operator[Any]:
-    if isinstance(node, Punctuate):
-        return PunctuateOperator(node.schema, node.patiences, WHEN_TOLD, node.late, name, resume)
-    if isinstance(node, MergeByColumn):
+    if isinstance(node, Punctuate | MergeByColumn):
         return node.build_with(WHEN_TOLD, name, resume)
     return node.build(name, resume)

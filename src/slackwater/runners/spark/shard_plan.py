@@ -6,6 +6,10 @@ shards:
 
     source ─ where ─ select ┆ punctuate ─ sort ─ aggregate ...
            inlet            ┆             shard
+
+Where whole windows are judged, rows are even summed up before they are packed (`plan/summing_up.py`):
+
+    source ─ where ─ select ─ tumbling ─ sum_up ┆ punctuate ─ in_bands
 """
 
 from __future__ import annotations
@@ -17,7 +21,9 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
 from slackwater.plan.ordering_steps import JudgeLateness
+from slackwater.plan.rewrites import as_run
 from slackwater.plan.row_steps import AssignWindow, MapBatches, Select, Where
+from slackwater.plan.summing_up import SumUp, summed_up_where_read
 from slackwater.policies.cadence import Occasion
 from slackwater.runners.in_process.state import describe_steps
 from slackwater.runners.spark.sharding import deciding_columns
@@ -35,6 +41,17 @@ class Inlet:
     entry: JudgeLateness
     """The step at which a shard takes the rows."""
 
+    windowing: tuple[StepNode, ...] = ()
+    """The steps that follow where rows are summed up: they give rows windows."""
+
+    summed_up: SumUp | None = None
+    """What is packed instead of rows, if they are."""
+
+    @property
+    def outside(self) -> tuple[Node, ...]:
+        """All that is done before rows come to a shard."""
+        return (self.source, *self.steps, *self.windowing, *([] if self.summed_up is None else [self.summed_up]))
+
     @property
     def where(self) -> str:
         """What it is called in messages."""
@@ -47,6 +64,12 @@ class ShardPlan:
 
     outputs: Mapping[str, Node]
     wanted_shards: int
+
+    @classmethod
+    def of(cls, outputs: Mapping[str, Node], wanted_shards: int) -> ShardPlan:
+        """The plan that is run for outputs as they were written."""
+        run = summed_up_where_read(*as_run(*outputs.values()))
+        return cls(dict(zip(outputs, run, strict=True)), wanted_shards)
 
     def __post_init__(self) -> None:
         _ = self.inlets  # made now, so that what cannot run is refused now
@@ -61,7 +84,7 @@ class ShardPlan:
         """All ways in."""
         entries = [node for node in self.names if isinstance(node, JudgeLateness)]
         inlets = tuple(map(_inlet, entries))
-        outside = {node for inlet in inlets for node in (inlet.source, *inlet.steps)}
+        outside = {node for inlet in inlets for node in inlet.outside}
         for node in self.names:
             if isinstance(node, SourceNode) and node not in outside:
                 raise _needs_patience(node.line)
@@ -74,7 +97,7 @@ class ShardPlan:
     @cached_property
     def steps(self) -> dict[StepNode, str]:
         """The steps that are done in shards, with their names."""
-        outside = {step for inlet in self.inlets for step in inlet.steps}
+        outside = {node for inlet in self.inlets for node in inlet.outside}
         return {node: name for node, name in self.names.items() if isinstance(node, StepNode) and node not in outside}
 
     @cached_property
@@ -99,12 +122,16 @@ def _inlet(entry: JudgeLateness) -> Inlet:
         raise PlanError(message("on Spark the rows of a micro-batch are simultaneous", {"step": entry.line}, hint))
     *before, _ = walk(entry)
     for node in before:
-        if not isinstance(node, SourceNode | Where | Select | MapBatches | AssignWindow):
+        if not isinstance(node, SourceNode | Where | Select | MapBatches | AssignWindow | SumUp):
             facts, hint = {"step": entry.line, "behind": node.line}, "sort, or take bands, before that"
             raise PlanError(message("on Spark rows are waited for where they enter", facts, hint))
     source, *steps = before
     assert isinstance(source, SourceNode)
-    return Inlet(source, tuple(step for step in steps if isinstance(step, StepNode)), entry)
+    rows = tuple(step for step in steps if isinstance(step, StepNode))
+    if not isinstance(entry.input, SumUp):
+        return Inlet(source, rows, entry)
+    first_window = next(place for place, step in enumerate(rows) if isinstance(step, AssignWindow))
+    return Inlet(source, rows[:first_window], entry, rows[first_window:], entry.input)
 
 
 def _needs_patience(line: str) -> PlanError:

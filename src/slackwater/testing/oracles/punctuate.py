@@ -13,6 +13,8 @@ from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Duration, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from slackwater.policies.windows import Tumbling
+
 
 @dataclass
 class Dealt:
@@ -44,17 +46,18 @@ def punctuate_oracle(
     *,
     points: bool,
     untimed: bool = False,
+    windows: Tumbling | None = None,
 ) -> Dealt:
     """Deal the elements of some batches; `points` says that all events are points, and stay so when they are moved.
 
-    `untimed` says that rows may have no time.
+    `untimed` says that rows may have no time. `windows` are those that rows are given next: promises are their starts.
 
     >>> rows = [Insert(("a",), 20, 21), Insert(("b",), 14, 15), Insert(("c",), 15, 16)]
     >>> found = punctuate_oracle([rows], [5], Cadence(Occasion.ROWS, 1), Late.divert(), points=True)
     >>> [str(element) for element in found.bands[0]], [str(row) for row in found.diverted]
     (["insert(('a',), 20, 21)", 'punctuate(15)', "insert(('c',), 15, 16)"], ["insert(('b', 15, 1), 14, 15)"])
     """
-    dealer = _Dealer(patiences, cadence, late, points, untimed)
+    dealer = _Dealer(patiences, cadence, late, points, untimed, windows)
     for batch in batches:
         rows_left = sum(isinstance(element, Insert) for element in batch)
         for element in batch:
@@ -73,7 +76,13 @@ class _Dealer:
     """Remembers what it has to, and no less: each bound is kept, not derived."""
 
     def __init__(
-        self, patiences: Sequence[Duration], cadence: Cadence, late: Late, points: bool, untimed: bool
+        self,
+        patiences: Sequence[Duration],
+        cadence: Cadence,
+        late: Late,
+        points: bool,
+        untimed: bool,
+        windows: Tumbling | None,
     ) -> None:
         self.dealt = Dealt([[] for _ in patiences])
         self._patiences = patiences
@@ -81,6 +90,7 @@ class _Dealer:
         self._late = late
         self._points = points
         self._lets_untimed_in = untimed
+        self._windows = windows
         self._bounds = [BEGINNING] * len(patiences)
         self._high_water = BEGINNING
         self._rows = 0
@@ -122,6 +132,8 @@ class _Dealer:
                 return last_of_batch
 
     def _promise(self, band: int, complete_before: Instant) -> None:
+        if self._windows is not None and complete_before < FOREVER:
+            complete_before -= (complete_before - self._windows.offset) % self._windows.size
         if complete_before > self._bounds[band]:
             self._bounds[band] = complete_before
             self.dealt.bands[band].append(Punctuate(complete_before))

@@ -1,0 +1,52 @@
+"""Sums up the rows of a task before they are packed, so that groups cross to the shards and not rows.
+
+Cost: rows are grouped chunk by chunk, and groups are put together when there are as many of them as rows in a chunk. So
+a task holds two chunks at most, however many groups it has; where these are as many as the rows, each is written once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slackwater.operators.partials import Partial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from slackwater.events.batch import EventBatch
+    from slackwater.operators.group_rows import GroupRows
+    from slackwater.plan.node import StepNode
+
+
+@dataclass(frozen=True)
+class SummingUp:
+    """Gives rows their windows, and makes rows of their groups."""
+
+    windowing: Sequence[StepNode]
+    groups: GroupRows
+    where: str
+
+    def chunks(self, events: Iterable[EventBatch], chunk_rows: int) -> Iterator[EventBatch]:
+        """Yield rows that stand for all events; the rows of a chunk are in order of interval."""
+        held: list[Partial] = []
+        for summed_up in self._summed_up(events):
+            held.append(summed_up)
+            if sum(map(len, held)) >= chunk_rows:
+                held = [Partial.merge(held)]
+                if 2 * len(held[0]) >= chunk_rows:
+                    yield self.groups.rows(held.pop())
+        if held:
+            yield self.groups.rows(Partial.merge(held))
+
+    def events_in(self, rows: EventBatch) -> int:
+        """How many events rows stand for."""
+        return int(rows.payload.column(self.groups.stands_for).to_numpy().sum())
+
+    def _summed_up(self, events: Iterable[EventBatch]) -> Iterator[Partial]:
+        operators = [step.build(f"{step.verb} of {self.where}") for step in self.windowing]
+        for chunk in events:
+            treated = [chunk]
+            for operator in operators:
+                treated = [after for before in treated for after in operator.on_batch(0, before).batches]
+            yield from (self.groups.summed_up(some) for some in treated)
