@@ -104,8 +104,8 @@ class Punctuate(JudgeLateness):
 
     def reason(self) -> str:
         """When a time is complete, and where rows go."""
-        complete = "a time is complete when the newest event is a patience past it"
-        complete = complete if self.windows is None else complete.replace("a time", "a window", 1)
+        what = "time" if self.windows is None else "window"
+        complete = f"a {what} is complete when the newest event is a patience past it"
         return complete if len(self.patiences) == 1 else f"{complete}; a row goes to the first band still open for it"
 
     def details(self) -> str:

@@ -89,6 +89,9 @@ class Pack:
     replicas_by: str | None = None
     """The column that tells replicas apart, where one does."""
 
+    windowing: Sequence[StepNode] = ()
+    """What gives rows windows, where they are summed up."""
+
     summing_up: SummingUp | None = None
     """How rows are summed up before they are packed, where they are."""
 
@@ -105,9 +108,10 @@ class Pack:
         schema = self.steps[-1].schema if self.steps else self.schema
         names = None if self.replicas_by is None else ReplicaNames(schema, self.replicas_by, self.where)
         seen = _Seen(names)
-        chunks = seen.passing(self._events(batches))
+        chunks = seen.passing(self._through(self.steps, self._events(batches)))
         if self.summing_up is not None:
-            schema, chunks = self.summing_up.groups.schema, self.summing_up.chunks(chunks, self.chunk_rows)
+            windowed = self._through(self.windowing, chunks)
+            schema, chunks = self.summing_up.groups.schema, self.summing_up.chunks(windowed, self.chunk_rows)
         dealer = Dealer(schema, self.columns, self.shards)
         for number, events in enumerate(chunks):
             for shard, part in dealer.deal(events):
@@ -119,15 +123,20 @@ class Pack:
             yield from (PackedRow(key, self.inlet, task, STATISTICS, seen.rows, seen.high_water, said) for key in keys)
 
     def _events(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EventBatch]:
-        """Read rows, which refuses bad times, and do what is done to them before they are packed."""
-        operators = [step.build(f"{step.verb} of {self.where}") for step in self.steps]
+        """Read rows, which refuses bad times."""
         for chunk in in_chunks(batches, self.chunk_rows):
             # Timestamps come as numbers, or, inside of other values, in the zone of the session.
             rows = chunk if chunk.schema.types == self.schema.shown.types else chunk.cast(self.schema.shown)
-            treated = [self.schema.read(rows, self.where)]
+            yield self.schema.read(rows, self.where)
+
+    def _through(self, steps: Sequence[StepNode], chunks: Iterable[EventBatch]) -> Iterator[EventBatch]:
+        """Let events pass steps that treat each row by itself; yield those that are left."""
+        operators = [step.build(f"{step.verb} of {self.where}") for step in steps]
+        for events in chunks:
+            treated = [events]
             for operator in operators:
                 treated = [after for before in treated for after in operator.on_batch(0, before).batches]
-            yield from (events for events in treated if events.rows)
+            yield from (some for some in treated if some.rows)
 
 
 @dataclass
@@ -161,7 +170,8 @@ def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
             inlet.where,
             chunk_rows,
             inlet.entry.by if isinstance(inlet.entry, MergeByColumn) else None,
-            None if inlet.summed_up is None else SummingUp(inlet.windowing, inlet.summed_up.groups, inlet.where),
+            inlet.windowing,
+            None if inlet.summed_up is None else SummingUp(inlet.summed_up.groups),
         )
         for number, inlet in enumerate(plan.inlets)
     ]

@@ -12,26 +12,23 @@ from typing import TYPE_CHECKING
 from slackwater.operators.partials import Partial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from slackwater.events.batch import EventBatch
     from slackwater.operators.group_rows import GroupRows
-    from slackwater.plan.node import StepNode
 
 
 @dataclass(frozen=True)
 class SummingUp:
-    """Gives rows their windows, and makes rows of their groups."""
+    """Makes rows of the groups of events, which have windows."""
 
-    windowing: Sequence[StepNode]
     groups: GroupRows
-    where: str
 
     def chunks(self, events: Iterable[EventBatch], chunk_rows: int) -> Iterator[EventBatch]:
         """Yield rows that stand for all events; the rows of a chunk are in order of interval."""
         held: list[Partial] = []
-        for summed_up in self._summed_up(events):
-            held.append(summed_up)
+        for some in events:
+            held.append(self.groups.summed_up(some))
             if sum(map(len, held)) >= chunk_rows:
                 held = [Partial.merge(held)]
                 if 2 * len(held[0]) >= chunk_rows:
@@ -42,11 +39,3 @@ class SummingUp:
     def events_in(self, rows: EventBatch) -> int:
         """How many events rows stand for."""
         return int(rows.payload.column(self.groups.stands_for).to_numpy().sum())
-
-    def _summed_up(self, events: Iterable[EventBatch]) -> Iterator[Partial]:
-        operators = [step.build(f"{step.verb} of {self.where}") for step in self.windowing]
-        for chunk in events:
-            treated = [chunk]
-            for operator in operators:
-                treated = [after for before in treated for after in operator.on_batch(0, before).batches]
-            yield from (self.groups.summed_up(some) for some in treated)
