@@ -27,6 +27,8 @@ _DISORDERED: dict[str, NDArray[np.int64]] = {
     "few times": _RNG.integers(0, 5, _N),
     "far apart": _RNG.integers(-(2**63), 2**63 - 1, _N),
     "years late": _AT - np.where(_RNG.random(_N) < 0.01, _RNG.integers(0, 2**50, _N), 0),
+    "nights between days": _AT + _AT // 20_000 * 10**9 - _RNG.integers(0, 1_000, _N),
+    "seconds": _AT // 300 - np.where(_RNG.random(_N) < 0.2, 1, 0),
     "far apart, few late": np.where(_RNG.random(_N) < 0.01, -(2**62), _AT * 2**40),
 }
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slackwater.kernels import impatience_sort, stragglers
 from slackwater.kernels.block_sort import BLOCK
 from slackwater.kernels.impatience_sort import ImpatienceSorter
-from slackwater.kernels.pairs import Piece, merge, sort_pairs
+from slackwater.kernels.pairs import Piece, merge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,13 +156,3 @@ def test_merge_is_stable(a: list[int], b: list[int]) -> None:
     second = Piece(_column(sorted(b)), np.arange(len(a), len(a) + len(b)))
     both = np.concatenate([first.times, second.times])
     _assert_sorted(both, merge(first, second))
-
-
-@given(times=st.lists(st.one_of(_NEAR_TIME, _ANY_TIME), min_size=1), data=st.data())
-def test_sort_pairs_orders_by_time_then_row(times: list[int], data: st.DataObject) -> None:
-    """Whether or not a pair fits into one key."""
-    rows = data.draw(st.permutations(range(len(times))))
-    in_order = sort_pairs(_column(times), _column(rows))
-    assert list(zip(in_order.times.tolist(), in_order.rows.tolist(), strict=True)) == sorted(
-        zip(times, rows, strict=True)
-    )

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from slackwater.kernels.block_sort import BLOCK, BlockSorter
-from slackwater.kernels.pairs import Piece, Scratch, concat, merge, room_for
+from slackwater.kernels.pairs import Piece, concat, merge, room_for
 from slackwater.kernels.stragglers import Stragglers, joined, take_due
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ImpatienceSorter:
     """
 
     __slots__ = (
-        "_blocks", "_in_blocks", "_main", "_main_tail", "_rows_dealt", "_scratch", "_staged",
+        "_blocks", "_in_blocks", "_main", "_main_tail", "_rows_dealt", "_staged",
         "_staged_least", "_staged_rows", "_straggler_tail", "_stragglers",
     )  # fmt: skip
 
@@ -94,7 +94,6 @@ class ImpatienceSorter:
         self._main_tail = state.main_tail
         self._straggler_tail = state.straggler_tail
         self._blocks = BlockSorter()
-        self._scratch = Scratch(1)
 
     @property
     def buffered(self) -> int:
@@ -109,9 +108,9 @@ class ImpatienceSorter:
 
     def memory_bytes(self) -> int:
         """The bytes of all memory that is held, scratch and what is only kept because a part of it waits included."""
-        columns = [column for piece in self._main for column in piece]
-        columns += [column for b in self._stragglers for column in (b.times, b.rows, b.heads, b.ends)]
-        held = [*columns, *self._staged, self._blocks.scratch.memory, self._scratch.memory]
+        held: list[NDArray[Any]] = [*self._staged, *self._blocks.cells.scratch]
+        held += [column for piece in self._main for column in piece]
+        held += [column for b in self._stragglers for column in (b.times, b.rows, b.heads, b.ends)]
         owners = {id(owner): owner.nbytes for owner in map(_owner, held)}
         return sum(owners.values())
 
@@ -165,7 +164,7 @@ class ImpatienceSorter:
     def _straggle(self, block: Stragglers) -> None:
         self._straggler_tail = max(self._straggler_tail, block.greatest)
         while self._stragglers and _better_together(self._stragglers[-1].waiting, block.waiting):
-            block = joined(self._stragglers.pop(), block, self._scratch)
+            block = joined(self._stragglers.pop(), block, self._blocks.cells)
         self._stragglers.append(block)
 
     # ---- handing out -----------------------------------------------------------------------------------------------
@@ -184,7 +183,7 @@ class ImpatienceSorter:
         due = [block for block in self._stragglers if block.least < complete_before]
         if not due:
             return []
-        taken = take_due(due, complete_before, self._scratch)
+        taken = take_due(due, complete_before, self._blocks.cells)
         self._stragglers = [block for block in self._stragglers if block.waiting]
         return taken
 
@@ -253,7 +252,7 @@ def _merged(main: deque[Piece], late: list[Piece]) -> Iterator[Piece]:
     yield from main
 
 
-def _owner(column: NDArray[np.int64]) -> NDArray[np.int64]:
+def _owner(column: NDArray[Any]) -> NDArray[Any]:
     """The array whose memory a view shows."""
     while isinstance(column.base, np.ndarray):
         column = column.base

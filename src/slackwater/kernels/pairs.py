@@ -1,12 +1,8 @@
-"""Columns of (time, row) pairs in order of time, equal times in order of row: merging two, and sorting any.
-
-To sort, a pair is packed into one key, time in front, and np.sort does the rest. Where a pair does not fit into a key,
-two columns are sorted as they are.
-"""
+"""Columns of (time, row) pairs in order of time, equal times in order of row: cutting, joining and merging them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import int64, uint64
@@ -19,12 +15,6 @@ if TYPE_CHECKING:
 
 Column: TypeAlias = NDArray[np.int64]
 """Times, or the numbers of rows."""
-
-KEY_BITS: Final = 62
-"""The bits that time and row may need together to be packed into a key."""
-
-KEY_ZERO: Final = 1 << 61
-"""What is added to every key, so that its bits are those of a normal, positive floating-point number."""
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
 
@@ -78,53 +68,6 @@ def merge(first: Piece, second: Piece) -> Piece:
     merged = room_for(len(first.times) + len(second.times))
     merge_into(*first, *second, *merged)
     return merged
-
-
-def sort_pairs(times: Column, rows: Column) -> Piece:
-    """Sort pairs by time, then by row.
-
-    >>> sort_pairs(np.array([5, 3, 5]), np.array([9, 8, 7])).rows.tolist()
-    [8, 7, 9]
-    """
-    least, least_row = int(times.min()), int(rows.min())
-    row_bits = (int(rows.max()) - least_row).bit_length()
-    if (int(times.max()) - least).bit_length() + row_bits > KEY_BITS:
-        order = np.lexsort((rows, times))
-        return Piece(times[order], rows[order])
-    keys = np.empty(len(times), dtype=np.int64)
-    _pack(times, rows, least, least_row, row_bits, keys)
-    sort_keys(keys)
-    return unpacked(keys, least, least_row, row_bits, room_for(len(keys)))
-
-
-def sort_keys(keys: Column) -> None:
-    """Sort keys, in place.
-
-    Positive floating-point numbers are in the order of their bits, and NumPy sorts them a quarter faster than integers.
-    """
-    keys.view(np.float64).sort()
-
-
-def unpacked(keys: Column, least: int, least_row: int, row_bits: int, room: Piece) -> Piece:
-    """Take sorted keys apart again, into the memory given."""
-    _unpack(keys, least, least_row, row_bits, *room)
-    return room
-
-
-@kernel(f"void({_READ}, {_READ}, int64, int64, int64, int64[::1])")
-def _pack(times: Column, rows: Column, least: int, least_row: int, row_bits: int, keys: Column) -> None:
-    zero = least - (KEY_ZERO >> row_bits)  # may pass the ends of int64, and comes back when it is subtracted
-    for i in range(len(times)):
-        keys[i] = ((times[i] - zero) << row_bits) | (rows[i] - least_row)
-
-
-@kernel(f"void({_READ}, int64, int64, int64, int64[::1], int64[::1])")
-def _unpack(keys: Column, least: int, least_row: int, row_bits: int, times: Column, rows: Column) -> None:
-    zero = least - (KEY_ZERO >> row_bits)
-    row_mask = (1 << row_bits) - 1
-    for i in range(len(keys)):
-        times[i] = zero + (keys[i] >> row_bits)
-        rows[i] = least_row + (keys[i] & row_mask)
 
 
 @kernel(f"void({', '.join([_READ] * 4)}, int64[::1], int64[::1])")

@@ -13,20 +13,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from slackwater.kernels.block_sort import BLOCK, BlockSorter
-from slackwater.kernels.compile import kernel
+from slackwater.kernels.cell_sort import CellSorter, Stretches
 from slackwater.kernels.measure_disorder import count_runs
-from slackwater.kernels.pairs import (
-    KEY_BITS,
-    KEY_ZERO,
-    Piece,
-    Scratch,
-    concat,
-    merge,
-    room_for,
-    sort_keys,
-    sort_pairs,
-    unpacked,
-)
+from slackwater.kernels.pairs import Piece, merge, room_for
 from slackwater.kernels.stragglers import LONG_RUN, ends_of_long_runs, find_cuts
 
 if TYPE_CHECKING:
@@ -45,8 +34,6 @@ _MANY: Final = 1 / 8
 """The share of events put aside beyond which a column has no order to build on."""
 
 _GREATEST: Final = 2**63 - 1
-
-_READ = "Array(int64, 1, 'C', readonly=True)"
 
 
 def sort_times(times: Column) -> Piece:
@@ -69,21 +56,18 @@ def sort_times(times: Column) -> Piece:
 def _sort_runs(times: Column, ends: Column) -> Piece:
     """Merge natural runs, a slice of time after the other."""
     in_order, heads, at = room_for(len(times)), np.append(0, ends[:-1]), 0
-    scratch, row_bits = Scratch(1), len(times).bit_length()
+    sorter, first_row = CellSorter(), np.zeros(1, dtype=np.int64)
     # Runs whose turn has come lie between those that are used up and those that begin later, as all after them do.
     least_from_here = np.minimum.accumulate(times[heads][::-1])[::-1]
     first, least = 0, int(least_from_here[0])
     bounds = np.unique(np.sort(times[::_SAMPLED])[_SLICE // _SAMPLED :: _SLICE // _SAMPLED]).tolist()
     for complete_before in (*bounds, int(times.max()) + 1):
-        if (complete_before - least).bit_length() + row_bits > KEY_BITS:
-            return sort_pairs(times, np.arange(len(times)))
         stop = int(np.searchsorted(least_from_here, complete_before))
         cuts = np.empty(stop - first, dtype=np.int64)
-        due, _ = find_cuts(times, heads[first:stop], ends[first:stop], complete_before, cuts)
-        (keys,) = scratch.columns(due)
-        _pack_runs(times, heads[first:stop], cuts, least, row_bits, keys)
-        sort_keys(keys)
-        unpacked(keys, least, 0, row_bits, _part(in_order, at, at + due))
+        due, greatest, _ = find_cuts(times, heads[first:stop], ends[first:stop], complete_before, cuts)
+        if due:
+            run_heads = Stretches(times, first_row, heads[first:stop], cuts, due)
+            sorter.sort([run_heads], least, greatest, _part(in_order, at, at + due))
         heads[first:stop] = cuts
         while first < stop and heads[first] == ends[first]:
             first += 1
@@ -104,12 +88,20 @@ def _sort_blocks(times: Column) -> Piece:
             apart, piece = piece.cut(too_late)
             aside.append(Piece(apart.times.copy(), apart.rows.copy()))
             if first - at > _MANY * first:
-                return sort_pairs(times, np.arange(len(times)))
+                return _sort_together([Piece(times, np.arange(len(times)))], blocks.cells)
         if piece is not room:
             _put(piece, _part(in_order, at, at + len(piece.times)))
         _merge_seam(in_order, at, at + len(piece.times))
         at += len(piece.times)
-    return merge(_part(in_order, 0, at), sort_pairs(*concat(aside))) if aside else in_order
+    return merge(_part(in_order, 0, at), _sort_together(aside, blocks.cells)) if aside else in_order
+
+
+def _sort_together(pieces: list[Piece], sorter: CellSorter) -> Piece:
+    """Sort all that is in some pieces, in order of arrival."""
+    least = min(int(piece.times.min()) for piece in pieces)
+    greatest = max(int(piece.times.max()) for piece in pieces)
+    room = room_for(sum(len(piece.times) for piece in pieces))
+    return sorter.sort([Stretches.whole(*piece) for piece in pieces], least, greatest, room)
 
 
 def _merge_seam(in_order: Piece, seam: int, stop: int) -> None:
@@ -129,15 +121,3 @@ def _part(whole: Piece, first: int, stop: int) -> Piece:
 def _put(piece: Piece, place: Piece) -> None:
     place.times[:] = piece.times
     place.rows[:] = piece.rows
-
-
-@kernel(f"void({_READ}, {_READ}, {_READ}, int64, int64, int64[::1])")
-def _pack_runs(times: Column, heads: Column, cuts: Column, least: int, row_bits: int, keys: Column) -> None:
-    """Pack times and positions of all runs, from their heads to their cuts, into keys."""
-    at, zero = 0, least - (KEY_ZERO >> row_bits)
-    for run in range(len(heads)):
-        head, cut = heads[run], cuts[run]
-        due, packed = times[head:cut], keys[at : at + cut - head]
-        for i in range(len(due)):
-            packed[i] = ((due[i] - zero) << row_bits) | (head + i)
-        at += cut - head

@@ -1,0 +1,249 @@
+"""Sorts (time, row) pairs by dealing them to cells of time: no comparisons, but for the few that share a cell.
+
+There are about two cells for each pair. Count what falls into each, lay the cells end to end, put every pair into its
+cell; then let neighbours that are still in the wrong order change places. On a stream that is nearly in order, all of
+this walks along memory nearly in order, too.
+
+Cells are equally long where times are spread evenly. Where they crowd (nights between days, or a clock that is years
+wrong and makes neighbours of all others), a sample of the times is put in order, and as many cells lie between any two
+of its marks.
+
+Pairs are dealt in the order in which they are given, so ties keep that.
+
+Cost: O(n) where the sample tells how times are spread; O(n log n) otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numba import int64, uint32, uint64
+
+from slackwater.kernels.compile import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from slackwater.kernels.pairs import Column, Piece
+
+    Cells = NDArray[np.uint32]
+    """The cells of pairs, or what is known of each cell."""
+
+_MARKS: Final = 256
+"""The most times of a sample: a search among them takes eight steps."""
+
+_WORTH_SAMPLING: Final = 64 * _MARKS
+"""Pairs from which on a sample is taken: of fewer it would cost more than it saves."""
+
+_DENSE: Final = 64
+"""Times crowd where they are so many times as dense as on average."""
+
+_MOVES: Final = 8
+"""Places that pairs may be moved on average to come to order among their neighbours."""
+
+_READ = "Array(int64, 1, 'C', readonly=True)"
+
+
+class Stretches(NamedTuple):
+    """Pairs that are to be sorted: stretches of two columns, from their heads to their ends."""
+
+    times: Column
+    rows: Column
+    """The rows of the times; only the first, where they are numbered on from it."""
+
+    heads: Column
+    ends: Column
+    pairs: int
+    """How many they are, all stretches together."""
+
+    @classmethod
+    def whole(cls, times: Column, rows: Column) -> Stretches:
+        """Columns from their beginning to their end."""
+        return cls(times, rows, np.zeros(1, dtype=np.int64), np.array([len(times)]), len(times))
+
+
+def sample_of(parts: Iterable[Stretches], one_in: int, least: int, greatest: int) -> Column:
+    """One in so many of the times between two, in order: a guess, for stretches may lie apart."""
+    looked_at = np.concatenate([part.times[int(part.heads[0]) : int(part.ends[-1]) : one_in] for part in parts])
+    return np.sort(looked_at[(looked_at >= least) & (looked_at <= greatest)])
+
+
+class CellSorter:
+    """Sorts pairs in cells; the memory that it needs for that is kept from sort to sort."""
+
+    __slots__ = ("_cells", "_numbers")
+
+    def __init__(self) -> None:
+        self._cells: Cells = np.empty(0, dtype=np.uint32)
+        self._numbers: Cells = np.empty(0, dtype=np.uint32)
+
+    @property
+    def scratch(self) -> tuple[Cells, Cells]:
+        """The memory that is kept."""
+        return self._cells, self._numbers
+
+    def sort(self, parts: Sequence[Stretches], least: int, greatest: int, room: Piece) -> Piece:
+        """Sort pairs, of which none is older than the least time or younger than the greatest, into `room`.
+
+        >>> from slackwater.kernels.pairs import room_for
+        >>> whole = Stretches.whole(np.array([40, 20, 30, 20]), np.array([7]))
+        >>> CellSorter().sort([whole], 20, 40, room_for(4)).rows.tolist()
+        [8, 10, 9, 7]
+        """
+        n = len(room.times)
+        numbers = self._numbers = _at_least(n, self._numbers)
+        cells = self._number(parts, n, least, greatest, numbers)
+        _count(numbers[:n], cells)
+        _lay_end_to_end(cells)
+        for part, its_numbers in _along(parts, numbers):
+            _put(part.times, part.rows, part.heads, part.ends, its_numbers, cells, *room)
+        if not settle(*room, _MOVES * n):
+            order = np.argsort(room.times, kind="stable")
+            room.times[:], room.rows[:] = room.times[order], room.rows[order]
+        return room
+
+    def _number(self, parts: Sequence[Stretches], n: int, least: int, greatest: int, numbers: Cells) -> Cells:
+        """Number the cells that pairs fall into, and return all cells, empty."""
+        marks = _marks(parts, n, least, greatest)
+        if marks is None:
+            shift = max((greatest - least).bit_length() - n.bit_length(), 0)
+            cells = ((greatest - least) >> shift) + 1
+            for part, its_numbers in _along(parts, numbers):
+                _number_evenly(part.times, part.heads, part.ends, least, shift, cells - 1, its_numbers)
+        else:
+            bits = (n // _MARKS).bit_length()
+            cells = _MARKS << bits
+            spans = np.diff(marks, append=greatest).view(np.uint64)
+            shifts = np.maximum(np.frexp(spans.astype(np.float64))[1] - bits, 0).astype(np.int64)
+            for part, its_numbers in _along(parts, numbers):
+                _number_by_marks(part.times, part.heads, part.ends, marks, shifts, bits, its_numbers)
+        self._cells = _at_least(cells, self._cells)
+        self._cells[:cells].fill(0)
+        return self._cells[:cells]
+
+
+def _at_least(n: int, memory: Cells) -> Cells:
+    return memory if len(memory) >= n else np.empty(n, dtype=np.uint32)
+
+
+def _along(parts: Sequence[Stretches], numbers: Cells) -> Iterator[tuple[Stretches, Cells]]:
+    """Each part with the numbers of its pairs."""
+    at = 0
+    for part in parts:
+        yield part, numbers[at : at + part.pairs]
+        at += part.pairs
+
+
+def _marks(parts: Sequence[Stretches], n: int, least: int, greatest: int) -> Column | None:
+    """Times with as many pairs between any two of them, by a sample; None if that would be no better than evenly."""
+    if n < _WORTH_SAMPLING:
+        return None
+    sample = sample_of(parts, max(n // (2 * _MARKS), 1), least, greatest)
+    if not len(sample):
+        return None
+    marks = sample[np.arange(_MARKS) * len(sample) // _MARKS]
+    marks[0] = least
+    return marks if _crowded(marks, greatest - least) else None
+
+
+def _crowded(marks: Column, span: int) -> bool:
+    """Whether a quarter of all times, ties apart, is much denser than all together on average."""
+    gaps = np.diff(marks).view(np.uint64)
+    dense = (gaps > 0) & (gaps < span // (_DENSE * _MARKS))
+    return 4 * int(np.count_nonzero(dense)) > _MARKS
+
+
+@kernel(f"void({_READ}, {_READ}, {_READ}, int64, uint64, uint64, uint32[::1])")
+def _number_evenly(
+    times: Column, heads: Column, ends: Column, least: int, shift: int, last: int, numbers: Cells
+) -> None:
+    """Find the cells of times from the least on, each a power of two long."""
+    at = 0
+    for stretch in range(len(heads)):
+        these = times[heads[stretch] : ends[stretch]]
+        into = numbers[at : at + len(these)]
+        for i in range(len(these)):
+            into[i] = min(uint64(these[i] - least) >> shift, last)
+        at += len(these)
+
+
+@kernel(f"void({_READ}, {_READ}, {_READ}, {_READ}, {_READ}, uint64, uint32[::1])")
+def _number_by_marks(
+    times: Column, heads: Column, ends: Column, marks: Column, shifts: Column, bits: Any, numbers: Cells
+) -> None:
+    """Find the cells of times that are as many from each mark to the next."""
+    at, mark, last = uint64(0), uint64(0), uint64(_MARKS - 1)
+    for stretch in range(len(heads)):
+        for i in range(uint64(heads[stretch]), uint64(ends[stretch])):
+            time = times[i]
+            # Most often it lies behind the same mark as the one before it.
+            if time < marks[mark] or (mark < last and time >= marks[mark + uint64(1)]):
+                mark, step = uint64(0), uint64(_MARKS // 2)
+                while step:
+                    mark += step if marks[mark + step] <= time else uint64(0)
+                    step >>= uint64(1)
+            numbers[at] = (mark << bits) + (uint64(time - marks[mark]) >> uint64(shifts[mark]))
+            at += uint64(1)
+
+
+@kernel("void(Array(uint32, 1, 'C', readonly=True), uint32[::1])")
+def _count(numbers: Cells, cells: Cells) -> None:
+    """Count what falls into each cell."""
+    for i in range(len(numbers)):
+        cells[numbers[i]] += uint32(1)
+
+
+@kernel("void(uint32[::1])")
+def _lay_end_to_end(cells: Cells) -> None:
+    """Make of how many are in each cell where it begins."""
+    begin = uint32(0)
+    for cell in range(len(cells)):
+        pairs = cells[cell]
+        cells[cell] = begin
+        begin += pairs
+
+
+@kernel(f"void({', '.join([_READ] * 4)}, Array(uint32, 1, 'C', readonly=True), uint32[::1], int64[::1], int64[::1])")
+def _put(
+    times: Column,
+    rows: Column,
+    heads: Column,
+    ends: Column,
+    numbers: Cells,
+    cells: Cells,
+    in_cells_times: Column,
+    in_cells_rows: Column,
+) -> None:
+    """Put each pair at the next place of its cell."""
+    at = uint64(0)
+    numbered_on = len(rows) < len(times)
+    for stretch in range(len(heads)):
+        for i in range(uint64(heads[stretch]), uint64(ends[stretch])):
+            cell = numbers[at]
+            place = cells[cell]
+            in_cells_times[place] = times[i]
+            in_cells_rows[place] = rows[0] + i if numbered_on else rows[i]
+            cells[cell] = place + uint32(1)
+            at += uint64(1)
+
+
+@kernel("boolean(int64[::1], int64[::1], int64)")
+def settle(times: Column, rows: Column, moves: Any) -> bool:
+    """Let neighbours in the wrong order change places; give up halfway when that takes too many moves."""
+    one = uint64(1)
+    for i in range(one, uint64(len(times))):
+        time, place = times[i], uint64(i)
+        if times[place - one] <= time:
+            continue
+        row = rows[i]
+        while place and times[place - one] > time:
+            times[place], rows[place] = times[place - one], rows[place - one]
+            place -= one
+        times[place], rows[place] = time, row
+        moves -= int64(i) - int64(place)
+        if moves < 0:
+            return False
+    return True
