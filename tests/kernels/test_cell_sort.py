@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kernels import cell_sort
-from slackwater.kernels.cell_sort import CellSorter, Stretches, settle
+from slackwater.kernels.cell_sort import CellSorter, Unsorted, settle
 from slackwater.kernels.pairs import Piece, room_for
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def _column(values: list[int]) -> NDArray[np.int64]:
 
 
 def _sorted(times: NDArray[np.int64]) -> Piece:
-    whole = Stretches.whole(times, _column([0]))
+    whole = Unsorted.whole(times, _column([0]))
     return CellSorter().sort([whole], int(times.min()), int(times.max()), room_for(len(times)))
 
 
@@ -57,7 +57,7 @@ def test_equals_a_stable_sort_of_all_stretches(parts: list[tuple[list[list[int]]
         heads = np.cumsum([1, *(len(stretch) + 1 for stretch in stretches[:-1])])
         ends = heads + [len(stretch) for stretch in stretches]
         pairs = int((ends - heads).sum())
-        given_parts.append(Stretches(column, rows[:1] if numbered_on else rows, heads, ends, pairs))
+        given_parts.append(Unsorted(column, rows[:1] if numbered_on else rows, heads, ends, pairs))
         places = [i for head, end in zip(heads, ends, strict=True) for i in range(head, end)]
         expected += [(int(column[i]), int(rows[i])) for i in places]
         first_row += len(column)
@@ -73,14 +73,14 @@ def test_sorts_columns_of_every_nature(disordered_times: NDArray[np.int64]) -> N
     _assert_sorted(disordered_times, _sorted(disordered_times))
     sorter, n = CellSorter(), len(disordered_times) // 2
     for times in (disordered_times[:n], disordered_times[n:]):
-        whole = Stretches.whole(times, _column([0]))
+        whole = Unsorted.whole(times, _column([0]))
         _assert_sorted(times, sorter.sort([whole], int(times.min()), int(times.max()), room_for(len(times))))
 
 
 def test_bounds_that_are_wider_than_the_times_do_no_harm() -> None:
     """What is known of the least and the greatest time may be no more than a bound."""
     times = _column([5, 3, 9, 3])
-    whole = Stretches.whole(times, _column([0]))
+    whole = Unsorted.whole(times, _column([0]))
     _assert_sorted(times, CellSorter().sort([whole], -(2**63), 2**63 - 1, room_for(4)))
 
 
@@ -90,7 +90,7 @@ def test_one_wrong_clock_does_not_make_all_others_crowd() -> None:
     times = np.arange(65_536) * 1_000 - rng.integers(0, 64_000, 65_536)
     times[::100] = -(2**60)
     numbers = np.empty(len(times), dtype=np.uint32)
-    parts = [Stretches.whole(times, _column([0]))]
+    parts = [Unsorted.whole(times, _column([0]))]
     cells = CellSorter()._number(parts, len(times), int(times.min()), int(times.max()), numbers)
     pairs = np.sort(np.bincount(numbers[times > -(2**60)], minlength=len(cells)))
     assert pairs[-1] <= 512

@@ -38,7 +38,6 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(impatience_sort, "_SAMPLED", 1)
     monkeypatch.setattr(stragglers, "LONG_RUN", 2)
     monkeypatch.setattr(stragglers, "_SLICE", 6)
-    monkeypatch.setattr(stragglers, "_SAMPLED", 2)
 
 
 def _released(sorter: ImpatienceSorter, complete_before: int) -> Piece:

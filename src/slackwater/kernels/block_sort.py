@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from slackwater.kernels.cell_sort import CellSorter, Stretches, settle
+from slackwater.kernels.cell_sort import CellSorter, Unsorted, settle
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.pairs import Piece
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 BLOCK: Final = 65_536
 """Events sorted at once: their cells stay in a second-level cache of one or two megabytes."""
 
-_SELDOM: Final = 32
+_SELDOM: Final = 16
 """A block that falls back less than once in so many events is worth a try to move late events one by one."""
+
+_MOVES: Final = 2
+"""Places that events may be moved on average in such a try."""
 
 _ALIKE: Final = 16
 """Blocks that are dealt to cells without a try after one that failed: those that follow each other are alike."""
@@ -50,11 +53,11 @@ class BlockSorter:
             return Piece(times, np.arange(first_row, first_row + len(times)))
         if falls * _SELDOM < len(times) and not self._dealt:
             _copy_numbered(times, first_row, *room)
-            if settle(*room, len(times)):
+            if settle(*room, _MOVES * len(times)):
                 return room
             self._dealt = _ALIKE
         self._dealt -= self._dealt > 0
-        return self.cells.sort([Stretches.whole(times, np.array([first_row]))], least, greatest, room)
+        return self.cells.sort([Unsorted.whole(times, np.array([first_row]))], least, greatest, room)
 
 
 @kernel(f"UniTuple(int64, 3)({_READ})")

@@ -23,7 +23,7 @@ from numba import int64, uint32, uint64
 from slackwater.kernels.compile import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -47,7 +47,7 @@ _MOVES: Final = 8
 _READ = "Array(int64, 1, 'C', readonly=True)"
 
 
-class Stretches(NamedTuple):
+class Unsorted(NamedTuple):
     """Pairs that are to be sorted: stretches of two columns, from their heads to their ends."""
 
     times: Column
@@ -60,14 +60,16 @@ class Stretches(NamedTuple):
     """How many they are, all stretches together."""
 
     @classmethod
-    def whole(cls, times: Column, rows: Column) -> Stretches:
+    def whole(cls, times: Column, rows: Column) -> Unsorted:
         """Columns from their beginning to their end."""
         return cls(times, rows, np.zeros(1, dtype=np.int64), np.array([len(times)]), len(times))
 
 
-def sample_of(parts: Iterable[Stretches], one_in: int, least: int, greatest: int) -> Column:
-    """One in so many of the times between two, in order: a guess, for stretches may lie apart."""
-    looked_at = np.concatenate([part.times[int(part.heads[0]) : int(part.ends[-1]) : one_in] for part in parts])
+def sample_of(parts: Sequence[Unsorted], looks: int, least: int, greatest: int) -> Column:
+    """Some of the times, in order: those between two that are found by so many looks at the columns, about."""
+    columns = [part.times[int(part.heads[0]) : int(part.ends[-1])] for part in parts]
+    one_in = max(sum(map(len, columns)) // looks, 1)
+    looked_at = np.concatenate([column[::one_in] for column in columns])
     return np.sort(looked_at[(looked_at >= least) & (looked_at <= greatest)])
 
 
@@ -85,11 +87,11 @@ class CellSorter:
         """The memory that is kept."""
         return self._cells, self._numbers
 
-    def sort(self, parts: Sequence[Stretches], least: int, greatest: int, room: Piece) -> Piece:
+    def sort(self, parts: Sequence[Unsorted], least: int, greatest: int, room: Piece) -> Piece:
         """Sort pairs, of which none is older than the least time or younger than the greatest, into `room`.
 
         >>> from slackwater.kernels.pairs import room_for
-        >>> whole = Stretches.whole(np.array([40, 20, 30, 20]), np.array([7]))
+        >>> whole = Unsorted.whole(np.array([40, 20, 30, 20]), np.array([7]))
         >>> CellSorter().sort([whole], 20, 40, room_for(4)).rows.tolist()
         [8, 10, 9, 7]
         """
@@ -105,7 +107,7 @@ class CellSorter:
             room.times[:], room.rows[:] = room.times[order], room.rows[order]
         return room
 
-    def _number(self, parts: Sequence[Stretches], n: int, least: int, greatest: int, numbers: Cells) -> Cells:
+    def _number(self, parts: Sequence[Unsorted], n: int, least: int, greatest: int, numbers: Cells) -> Cells:
         """Number the cells that pairs fall into, and return all cells, empty."""
         marks = _marks(parts, n, least, greatest)
         if marks is None:
@@ -129,7 +131,7 @@ def _at_least(n: int, memory: Cells) -> Cells:
     return memory if len(memory) >= n else np.empty(n, dtype=np.uint32)
 
 
-def _along(parts: Sequence[Stretches], numbers: Cells) -> Iterator[tuple[Stretches, Cells]]:
+def _along(parts: Sequence[Unsorted], numbers: Cells) -> Iterator[tuple[Unsorted, Cells]]:
     """Each part with the numbers of its pairs."""
     at = 0
     for part in parts:
@@ -137,11 +139,11 @@ def _along(parts: Sequence[Stretches], numbers: Cells) -> Iterator[tuple[Stretch
         at += part.pairs
 
 
-def _marks(parts: Sequence[Stretches], n: int, least: int, greatest: int) -> Column | None:
+def _marks(parts: Sequence[Unsorted], n: int, least: int, greatest: int) -> Column | None:
     """Times with as many pairs between any two of them, by a sample; None if that would be no better than evenly."""
     if n < _WORTH_SAMPLING:
         return None
-    sample = sample_of(parts, max(n // (2 * _MARKS), 1), least, greatest)
+    sample = sample_of(parts, 4 * _MARKS, least, greatest)
     if not len(sample):
         return None
     marks = sample[np.arange(_MARKS) * len(sample) // _MARKS]

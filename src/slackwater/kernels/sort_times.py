@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from slackwater.kernels.block_sort import BLOCK, BlockSorter
-from slackwater.kernels.cell_sort import CellSorter, Stretches
+from slackwater.kernels.cell_sort import CellSorter, Unsorted
 from slackwater.kernels.measure_disorder import count_runs
 from slackwater.kernels.pairs import Piece, merge, room_for
 from slackwater.kernels.stragglers import LONG_RUN, ends_of_long_runs, find_cuts
@@ -66,7 +66,7 @@ def _sort_runs(times: Column, ends: Column) -> Piece:
         cuts = np.empty(stop - first, dtype=np.int64)
         due, greatest, _ = find_cuts(times, heads[first:stop], ends[first:stop], complete_before, cuts)
         if due:
-            run_heads = Stretches(times, first_row, heads[first:stop], cuts, due)
+            run_heads = Unsorted(times, first_row, heads[first:stop], cuts, due)
             sorter.sort([run_heads], least, greatest, _part(in_order, at, at + due))
         heads[first:stop] = cuts
         while first < stop and heads[first] == ends[first]:
@@ -101,7 +101,7 @@ def _sort_together(pieces: list[Piece], sorter: CellSorter) -> Piece:
     least = min(int(piece.times.min()) for piece in pieces)
     greatest = max(int(piece.times.max()) for piece in pieces)
     room = room_for(sum(len(piece.times) for piece in pieces))
-    return sorter.sort([Stretches.whole(*piece) for piece in pieces], least, greatest, room)
+    return sorter.sort([Unsorted.whole(*piece) for piece in pieces], least, greatest, room)
 
 
 def _merge_seam(in_order: Piece, seam: int, stop: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from slackwater.kernels.cell_sort import Stretches, sample_of
+from slackwater.kernels.cell_sort import Unsorted, sample_of
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.pairs import Piece, concat, merge, room_for
 
@@ -27,14 +27,15 @@ LONG_RUN: Final = 256
 _SLICE: Final = 65_536
 """Stragglers sorted at once, about."""
 
-_SAMPLED: Final = 256
-"""One in so many is looked at to find slices of about equal size."""
+_LOOKS: Final = 8_192
+"""How many stragglers are looked at to find slices of about equal size."""
 
 _GLANCE: Final = 512
 """Events that are looked at together for one that is older than the one before it."""
 
 _BEGINNING: Final = -(2**63)
 _FOREVER: Final = 2**63 - 1
+_NO_TIMES: Final = np.empty(0, dtype=np.int64)
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
 
@@ -82,11 +83,11 @@ class Stragglers:
             return int(self.times[self.ends[0] - 1])
         return int(self.times[self.ends - 1].max())
 
-    def cut(self, complete_before: int) -> tuple[Stretches, int]:
+    def cut(self, complete_before: int) -> tuple[Unsorted, int]:
         """Let go of all that is older than a bound; return it, and its greatest time."""
         cuts = np.empty_like(self.heads)
         due, greatest, least = find_cuts(self.times, self.heads, self.ends, complete_before, cuts)
-        cut_off = Stretches(self.times, self.rows, self.heads, cuts, due)
+        cut_off = Unsorted(self.times, self.rows, self.heads, cuts, due)
         # A new column of heads: the old one may be part of a state that was handed out.
         self.heads, self.least = cuts, least
         self.waiting -= due
@@ -115,7 +116,7 @@ def take_due(blocks: list[Stragglers], complete_before: int, sorter: CellSorter)
     ]
 
 
-def _only_stretch(cut_off: Stretches) -> Piece:
+def _only_stretch(cut_off: Unsorted) -> Piece:
     """The pairs of a single stretch, without a copy."""
     (head,), (end,) = cut_off.heads.tolist(), cut_off.ends.tolist()
     numbered_on = len(cut_off.rows) < len(cut_off.times)
@@ -125,26 +126,27 @@ def _only_stretch(cut_off: Stretches) -> Piece:
     )
 
 
-def _slices(cuts: Sequence[Stretches], least: int, greatest: int) -> Iterator[tuple[Sequence[Stretches], int, int]]:
+def _slices(cuts: Sequence[Unsorted], least: int, greatest: int) -> Iterator[tuple[Sequence[Unsorted], int, int]]:
     """Part what was cut off into slices that can be sorted in the cache, each with its least and greatest time."""
-    if sum(cut.pairs for cut in cuts) <= 2 * _SLICE:
+    slices = sum(cut.pairs for cut in cuts) // _SLICE
+    sample = sample_of(cuts, _LOOKS, least + 1, greatest) if slices > 1 else _NO_TIMES
+    if not len(sample):
         yield cuts, least, greatest
         return
-    sample = sample_of(cuts, _SAMPLED, least + 1, greatest)
-    bounds = np.unique(sample[_SLICE // _SAMPLED :: _SLICE // _SAMPLED])
+    bounds = np.unique(sample[np.arange(1, slices) * len(sample) // slices])
     edges = [least, *bounds.tolist(), greatest + 1]
     for number, parts in enumerate(zip(*(_parted(cut, bounds) for cut in cuts), strict=True)):
         yield [part for part in parts if part.pairs], edges[number], edges[number + 1] - 1
 
 
-def _parted(cut_off: Stretches, bounds: Column) -> list[Stretches]:
+def _parted(cut_off: Unsorted, bounds: Column) -> list[Unsorted]:
     """Part stretches at bounds of time: what lies before each of them, and the rest."""
     times, rows, heads, ends, pairs = cut_off
     at = np.empty((len(bounds) + 2, len(heads)), dtype=np.int64)
     at[0], at[-1] = heads, ends
     parts = _find_slices(times, ends, bounds, at).tolist()
     parts.append(pairs - sum(parts))
-    return [Stretches(times, rows, at[part], at[part + 1], parts[part]) for part in range(len(parts))]
+    return [Unsorted(times, rows, at[part], at[part + 1], parts[part]) for part in range(len(parts))]
 
 
 @kernel(f"int64[::1]({_READ}, int64)", makes_arrays=True)
