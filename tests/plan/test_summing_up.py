@@ -12,7 +12,7 @@ import slackwater as sw
 from slackwater.plan.bands import BandedAggregate
 from slackwater.plan.node import Node, walk
 from slackwater.plan.ordering_steps import Punctuate
-from slackwater.plan.rewrites import as_run
+from slackwater.plan.rewrites import as_planned
 from slackwater.plan.summing_up import SumUp, summed_up_where_read
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _bands(stream: Any, *patiences: int, late: sw.Late = _DROP) -> Sequence[sw.O
 
 
 def _run(streams: Sequence[Any]) -> list[Node]:
-    return summed_up_where_read(*as_run(*(stream.node for stream in streams)))
+    return summed_up_where_read(*as_planned(*(stream.node for stream in streams)))
 
 
 def test_windows_and_sums_come_before_the_judgement() -> None:
@@ -82,13 +82,13 @@ def test_rows_are_summed_up_where_whole_windows_are_judged(name: str) -> None:
 @pytest.mark.parametrize("name", _NOT_SUMMED_UP)
 def test_all_other_plans_stay_as_they_are(name: str) -> None:
     """Node by node."""
-    written = as_run(*(stream.node for stream in _NOT_SUMMED_UP[name]()))
+    written = as_planned(*(stream.node for stream in _NOT_SUMMED_UP[name]()))
     assert summed_up_where_read(*written) == written
 
 
 def test_rows_that_somebody_else_reads_are_not_summed_up() -> None:
     """A step that reads the events of a band, beside the aggregate, needs the events."""
-    (counted, *_) = as_run(*(stream.node for stream in _bands(_rows().tumbling(10))))
+    (counted, *_) = as_planned(*(stream.node for stream in _bands(_rows().tumbling(10))))
     assert isinstance(counted, BandedAggregate)
     for also_read in counted.bands:
         assert summed_up_where_read(counted, also_read)[0] is counted

@@ -31,9 +31,9 @@ def _events() -> sw.DisorderedStream:
 
 
 def _columns(kind: type, *streams: Stream) -> list[list[str]]:
-    """The payload columns that go through each step of a kind, as the plan runs."""
+    """The payload columns that come to each step of a kind, as the plan runs."""
     nodes = walk(*as_run(*(stream.node for stream in streams)))
-    return [node.schema.payload.names for node in nodes if isinstance(node, kind)]
+    return [node.inputs[0].schema.payload.names for node in nodes if isinstance(node, kind)]
 
 
 def test_before_an_aggregate_only_the_columns_that_it_looks_at_are_sorted() -> None:

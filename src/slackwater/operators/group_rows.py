@@ -1,6 +1,6 @@
 """Partial results as rows of events, so that they travel like any: an interval, keys, and what was summed up.
 
-    window_start  window_end  keys ...  states ...  members ...  how many events it stands for
+    window_start  window_end  keys ...  states ...  members ...  how many events it stands for, if that is counted
 
 Members, of which a group has several, are lists. Events that are summed up where they are read need not be moved: who
 gets the groups makes partial results of them again, and merges these.
@@ -55,6 +55,8 @@ class GroupRows:
     keys: tuple[str, ...]
     aggregates: Mapping[str, Aggregate]
     step: str
+    counted: bool = True
+    """Whether rows say how many events they stand for."""
 
     @property
     def stands_for(self) -> str:
@@ -69,25 +71,28 @@ class GroupRows:
         return self.events.with_payload(payload.schema, (*times, *payload.schema.names))
 
     def summed_up(self, events: EventBatch) -> Partial:
-        """Sum up events, among which are no punctuations, and count them."""
-        return Partial.of(events, self._counting)
+        """Sum up events, among which are no punctuations."""
+        return Partial.of(events, self._said)
+
+    def summed_up_by_band(self, events: EventBatch, bands: NDArray[np.int64], number: int) -> list[Partial]:
+        """Sum up the events of each of several bands, at once. Those of further bands are left out."""
+        return Partial.of_bands(events, bands, number, self._said)
 
     def rows(self, summed_up: Partial) -> EventBatch:
         """Write what was summed up as rows, in order of interval."""
-        keys = [
-            in_own_type(*one) for one in zip(summed_up.keys, (key.type for key in self._counting.keys), strict=True)
-        ]
-        *states, stands_for = summed_up.states
+        keys = [in_own_type(*one) for one in zip(summed_up.keys, (key.type for key in self._said.keys), strict=True)]
+        states, count = summed_up.states[: len(self._grouping.column_folds)], summed_up.states[-1:]
         members = [_as_lists(table, summed_up.origin, len(summed_up)) for table in summed_up.members]
-        unnamed = [*states, *members]
-        names = [*self.keys, *(f"{self.stands_for}{number}" for number in range(len(unnamed))), self.stands_for]
-        payload = pa.RecordBatch.from_arrays([*keys, *unnamed, stands_for], names=names)
+        columns = dict(zip(self.keys, keys, strict=True))
+        columns |= {f"{self.stands_for}{number}": column for number, column in enumerate([*states, *members])}
+        columns |= {self.stands_for: count[0]} if self.counted else {}
+        payload = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         return EventBatch.inserts(payload, summed_up.starts, summed_up.ends)
 
     def partial(self, rows: EventBatch) -> Partial:
         """The partial result that rows say, however many they stand for; they must be in order of interval."""
         columns = rows.payload.columns
-        keys, values = columns[: len(self.keys)], columns[len(self.keys) : -1]
+        keys, values = columns[: len(self.keys)], columns[len(self.keys) : len(columns) - self.counted]
         states = values[: len(self._grouping.column_folds)]
         return Partial(
             self._grouping,
@@ -103,8 +108,10 @@ class GroupRows:
         return Grouping.of(self.events.payload, self.keys, self.aggregates, self.step)
 
     @cached_property
-    def _counting(self) -> Grouping:
-        """The same, and how many events there are, which comes last of all states."""
+    def _said(self) -> Grouping:
+        """What rows say: the same, and how many events there are, if that is counted, last of all states."""
+        if not self.counted:
+            return self._grouping
         aggregates = {**self.aggregates, self.stands_for: count()}
         return Grouping.of(self.events.payload, self.keys, aggregates, self.step)
 

@@ -27,6 +27,8 @@ from slackwater.operators.group_keys import comparable, in_own_type, number_grou
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from slackwater.events.batch import Times
     from slackwater.operators.recipes import Grouping, Recipe
     from slackwater.progress.instants import Instant
@@ -79,7 +81,35 @@ class Partial:
         >>> Partial.of(rows, grouping).finish().payload.to_pydict()
         {'k': ['a', 'b'], 'n': [2, 1]}
         """
-        each = cls(
+        each = cls._each(rows, grouping)
+        return each.folded(_numbered(each.starts, each.ends, each.keys))
+
+    @classmethod
+    def of_bands(cls, rows: EventBatch, bands: NDArray[np.int64], number: int, grouping: Grouping) -> list[Partial]:
+        """Group the rows of several bands at once; return the groups of each, rows of further bands left out.
+
+        >>> from slackwater.operators.recipes import Grouping
+        >>> from slackwater.policies.aggregates import count
+        >>> payload = pa.record_batch({"k": ["a", "b", "a", "a"]})
+        >>> grouping = Grouping.of(payload.schema, ["k"], {"n": count()}, "example")
+        >>> rows = EventBatch.inserts(payload, start=[0, 0, 0, 0], end=[10, 10, 10, 10])
+        >>> [one.finish().payload.to_pydict() for one in Partial.of_bands(rows, np.array([1, 0, 1, 2]), 2, grouping)]
+        [{'k': ['b'], 'n': [1]}, {'k': ['a'], 'n': [2]}]
+        """
+        each = cls._each(rows, grouping)
+        numbered = _numbered(each.starts, each.ends, each.keys, bands)
+        left = each.folded(numbered)
+        ends = np.searchsorted(bands[numbered.firsts], np.arange(number), side="right")
+        of_bands = []
+        for groups in np.diff(ends, prepend=0).tolist():
+            of_band, left = left.cut(groups)
+            of_bands.append(of_band)
+        return of_bands
+
+    @classmethod
+    def _each(cls, rows: EventBatch, grouping: Grouping) -> Partial:
+        """Every row as a group of its own."""
+        return cls(
             grouping,
             rows.start,
             rows.ends(),
@@ -87,7 +117,6 @@ class Partial:
             tuple(fold.lift(rows.payload) for fold in grouping.column_folds),
             tuple(fold.lift(rows.payload) for fold in grouping.member_folds),
         )
-        return each._folded()
 
     @classmethod
     def merge(cls, partials: Sequence[Partial]) -> Partial:
@@ -108,7 +137,7 @@ class Partial:
                 for i in range(len(partials[0].members))
             ),
         )
-        return laid_out._folded()
+        return laid_out.folded(_numbered(laid_out.starts, laid_out.ends, laid_out.keys))
 
     @classmethod
     def restored(cls, state: PartialState, grouping: Grouping) -> Partial:
@@ -159,10 +188,9 @@ class Partial:
             self.origin + first,
         )
 
-    def _folded(self) -> Partial:
-        """Bring equal groups together: their states into one, their members under one number."""
-        grouping = self.grouping
-        numbers, firsts = _numbered(self.starts, self.ends, self.keys)
+    def folded(self, numbered: Numbered) -> Partial:
+        """Bring groups of one number together: their states into one, their members under that number."""
+        grouping, (numbers, firsts) = self.grouping, numbered
         moved = (part.set_column(0, "group", pa.array(numbers[_group(part)])) for part in self.members)
         return Partial(
             grouping,
@@ -222,11 +250,15 @@ class Partial:
             assert ((group >= 0) & (group < len(self))).all(), (group, len(self))
 
 
-def _numbered(start: Times, end: Times, keys: Sequence[pa.Array]) -> Numbered:
-    """Number the groups of rows by (start, end), those of one interval by first appearance."""
+def _numbered(start: Times, end: Times, keys: Sequence[pa.Array], bands: NDArray[np.int64] | None = None) -> Numbered:
+    """Number the groups of rows by (start, end), those of one interval by first appearance; by band before that."""
     # Intervals are few, as a rule: once these are in order, the groups need no more than to be dealt to them.
     intervals = number_pairs(start, end)
-    in_order = np.lexsort((end[intervals.firsts], start[intervals.firsts]))
+    order_by = [end, start]
+    if bands is not None:
+        intervals = number_pairs(intervals.numbers, bands)
+        order_by.append(bands)
+    in_order = np.lexsort([column[intervals.firsts] for column in order_by])
     if not keys:
         return _ranked(intervals, in_order)
     groups = number_groups(intervals.numbers, keys)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from slackwater.errors import BadElement
     from slackwater.events.batch import Mask, Times
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.deal_groups import DealGroups
     from slackwater.operators.emission import OutputName
     from slackwater.policies.late import Late
     from slackwater.policies.windows import Tumbling
@@ -94,11 +95,13 @@ class PunctuateOperator(Operator[PunctuateState]):
     """Punctuates one band per patience. Patiences rise strictly; band 0, the least patient, is the main output.
 
     `windows` are those that rows are given next, or have been given. `stands_for` names the column that says how many
-    rows a row stands for, if they do; then they can be dropped, but not shown.
+    rows a row stands for, if they do; then they can be dropped, but not shown. With `deal_groups` rows are summed up as
+    soon as they are judged, and what bands get are groups.
     """
 
     __slots__ = (
         "_cadence",
+        "_deal_groups",
         "_grid",
         "_late",
         "_late_payload",
@@ -120,8 +123,10 @@ class PunctuateOperator(Operator[PunctuateState]):
         resume: PunctuateState | None = None,
         windows: Tumbling | None = None,
         stands_for: str | None = None,
+        deal_groups: DealGroups | None = None,
     ) -> None:
         self._schema = schema
+        self._deal_groups = deal_groups
         self._windows = windows
         self._stands_for = stands_for
         self._grid = (NO_GRID, 0) if windows is None else (windows.size, windows.offset % windows.size)
@@ -144,14 +149,23 @@ class PunctuateOperator(Operator[PunctuateState]):
         else:
             stretches = self._follow_timed(rows.start, untimed, *inputs)
         if untimed is None and not stretches.behind:
-            others = [_band(rows, _NO_ROWS, stretches, band) for band in range(1, len(self._patiences))]
-            return _emission([say_between(rows, *stretches.punctuations(0)), *others])
+            return _emission(self._dealt(rows, None, stretches))
         bands = deal(rows.start, stretches)
         if untimed is not None:
             bands[untimed] = len(self._patiences)
         rows, side = self._treat_late(rows, bands, stretches)
-        numbers = [rows_of(band, bands) for band in range(len(self._patiences))]
-        return _emission([_band(rows, of_band, stretches, band) for band, of_band in enumerate(numbers)], side)
+        return _emission(self._dealt(rows, bands, stretches), side)
+
+    def _dealt(self, rows: EventBatch, bands: NDArray[np.int16] | None, stretches: Stretches) -> list[EventBatch]:
+        """What each band gets, its punctuations included. Without `bands` all rows are of the first one."""
+        count = len(self._patiences)
+        if self._deal_groups is not None:
+            groups = self._deal_groups.by_band(rows, bands, count)
+            return [_followed_by(of_band, stretches.punctuations(band)[1]) for band, of_band in enumerate(groups)]
+        if bands is None:
+            others = [_band(rows, _NO_ROWS, stretches, band) for band in range(1, count)]
+            return [say_between(rows, *stretches.punctuations(0)), *others]
+        return [_band(rows, rows_of(band, bands), stretches, band) for band in range(count)]
 
     def reach(self, high_water: Instant) -> Emission:
         """Make this an instant, whatever the cadence, and judge by a high water that was seen elsewhere if it is more.
@@ -311,6 +325,11 @@ def _band(rows: EventBatch, numbers: NDArray[np.int64], stretches: Stretches, ba
     if len(numbers) == rows.rows:
         return say_between(rows, places, said)
     return say_between(_picked(rows, numbers), np.searchsorted(numbers, places), said)
+
+
+def _followed_by(rows: EventBatch, said: Times) -> EventBatch:
+    """Rows, and behind them the last of some punctuations."""
+    return say_between(rows, np.array([rows.rows]), said[-1:]) if len(said) else rows
 
 
 def _picked(rows: EventBatch, numbers: NDArray[np.int64]) -> EventBatch:

@@ -123,7 +123,7 @@ class Punctuate(JudgeLateness):
     def build_with(self, cadence: Cadence, step: str, resume: Any = None) -> PunctuateOperator:
         """Make the operator, with another cadence."""
         return PunctuateOperator(
-            self.schema, self.patiences, cadence, self.late, step, resume, self.windows, self.stands_for
+            self.input.schema, self.patiences, cadence, self.late, step, resume, self.windows, self.stands_for
         )
 
 

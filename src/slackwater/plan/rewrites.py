@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slackwater.plan.dealing_groups import dealing_groups
 from slackwater.plan.sort_as_needed import sort_as_needed
 from slackwater.plan.unread_bands import without_unread_bands
 from slackwater.plan.unread_columns import without_unread_columns
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node
 
 
-def as_run(*roots: Node) -> list[Node]:
-    """Return plans that say the same temporal tables, and cost less. Plans that are run together are given together."""
+def as_planned(*roots: Node) -> list[Node]:
+    """Return plans that say the same temporal tables, and cost less, whoever runs them.
+
+    Plans that are run together are given together.
+    """
     return without_unread_columns(*sort_as_needed(*without_unread_bands(*roots)))
+
+
+def as_run(*roots: Node) -> list[Node]:
+    """Return plans as the in-process runner does them, at less cost still."""
+    return dealing_groups(*as_planned(*roots))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
 from slackwater.plan.ordering_steps import JudgeLateness
-from slackwater.plan.rewrites import as_run
+from slackwater.plan.rewrites import as_planned
 from slackwater.plan.row_steps import AssignWindow, MapBatches, Select, Where
 from slackwater.plan.summing_up import SumUp, summed_up_where_read
 from slackwater.policies.cadence import Occasion
@@ -68,7 +68,7 @@ class ShardPlan:
     @classmethod
     def of(cls, outputs: Mapping[str, Node], wanted_shards: int) -> ShardPlan:
         """The plan that is run for outputs as they were written."""
-        run = summed_up_where_read(*as_run(*outputs.values()))
+        run = summed_up_where_read(*as_planned(*outputs.values()))
         return cls(dict(zip(outputs, run, strict=True)), wanted_shards)
 
     def __post_init__(self) -> None:
