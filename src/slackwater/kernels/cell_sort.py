@@ -162,7 +162,7 @@ def _crowded(marks: Column, span: int) -> bool:
 def _number_evenly(
     times: Column, heads: Column, ends: Column, least: int, shift: int, last: int, numbers: Cells
 ) -> None:
-    """Find the cells of times from the least on, each a power of two long."""
+    """Find the cells of times from the least on, each a power of two long. No time can fall beside all cells."""
     at = 0
     for stretch in range(len(heads)):
         these = times[heads[stretch] : ends[stretch]]
@@ -176,8 +176,9 @@ def _number_evenly(
 def _number_by_marks(
     times: Column, heads: Column, ends: Column, marks: Column, shifts: Column, bits: Any, numbers: Cells
 ) -> None:
-    """Find the cells of times that are as many from each mark to the next."""
+    """Find the cells of times that are as many from each mark to the next. No time can fall beside all cells."""
     at, mark, last = uint64(0), uint64(0), uint64(_MARKS - 1)
+    last_cell = (uint64(1) << bits) - uint64(1)
     for stretch in range(len(heads)):
         for i in range(uint64(heads[stretch]), uint64(ends[stretch])):
             time = times[i]
@@ -187,7 +188,7 @@ def _number_by_marks(
                 while step:
                     mark += step if marks[mark + step] <= time else uint64(0)
                     step >>= uint64(1)
-            numbers[at] = (mark << bits) + (uint64(time - marks[mark]) >> uint64(shifts[mark]))
+            numbers[at] = (mark << bits) + min(uint64(time - marks[mark]) >> uint64(shifts[mark]), last_cell)
             at += uint64(1)
 
 

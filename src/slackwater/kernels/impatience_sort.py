@@ -8,15 +8,14 @@ deals event by event, and each event then waits for the search and the store of 
     times ──> block ──sorted──> what is younger than all before ──> the main run          (most of it, nearly always)
                                 the rest ─────────────────────────> stragglers            (cut and merged when due)
 
-A block is sorted by what it is: left alone when it is sorted; kept as its natural runs when those are long and late;
-its late events taken out, sorted and merged back when most are on time; sorted whole otherwise. The paper's own
-algorithm, with its variants, is in patience_dealing; docs/decisions/0008 compares the two.
+A block whose natural runs are long and late is kept as these; any other is sorted by what it is like (block_sort). The
+paper's own algorithm, with its variants, is in patience_dealing; docs/decisions/0008 compares the two.
 
 Ties keep their order of arrival: rows are numbered as they come. Between the main run and a straggler the main run goes
 first: its event was younger than all before it, so a straggler of the same time came after it.
 
-Cost: O(log block) for each event that comes in and O(log slice) for each straggler that goes out; O(1) for each block
-of which stragglers wait. Events that wait are neither read nor moved.
+Cost: that of cell_sort for each event that comes in, and once more for each straggler that goes out; O(1) for each
+block of which stragglers wait. Events that wait are neither read nor moved.
 """
 
 from __future__ import annotations
