@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kernels import cell_sort
-from slackwater.kernels.cell_sort import CellSorter, Unsorted, settle
+from slackwater.kernels.cell_sort import CellSorter, Unsorted, _lay_end_to_end, settle
 from slackwater.kernels.pairs import Piece, room_for
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def _dealt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """All ways to find cells, also for few pairs; and cells that do not help."""
     if request.param == "by marks":
         monkeypatch.setattr(cell_sort, "_WORTH_SAMPLING", 1)
-        monkeypatch.setattr(cell_sort, "_crowded", lambda *_: True)
+        monkeypatch.setattr(cell_sort, "_MANY", 2**62)
+        monkeypatch.setattr(cell_sort, "_lay_end_to_end", lambda cells: _lay_end_to_end(cells) or 1)
+        monkeypatch.setattr(cell_sort, "_much_denser", lambda *_: True)
     elif request.param == "without moves":
         monkeypatch.setattr(cell_sort, "_MOVES", 0)
 
@@ -89,12 +91,19 @@ def test_one_wrong_clock_does_not_make_all_others_crowd() -> None:
     rng = np.random.default_rng(0)
     times = np.arange(65_536) * 1_000 - rng.integers(0, 64_000, 65_536)
     times[::100] = -(2**60)
-    numbers = np.empty(len(times), dtype=np.uint32)
-    parts = [Unsorted.whole(times, _column([0]))]
-    cells = CellSorter()._number(parts, len(times), int(times.min()), int(times.max()), numbers)
-    pairs = np.sort(np.bincount(numbers[times > -(2**60)], minlength=len(cells)))
+    sorter = CellSorter()
+    sorter.sort([Unsorted.whole(times, _column([0]))], int(times.min()), int(times.max()), room_for(len(times)))
+    pairs = np.sort(np.bincount(sorter.scratch[1][: len(times)][times > -(2**60)]))
     assert pairs[-1] <= 512
     assert pairs[-2] <= 64
+
+
+def test_ties_do_not_crowd() -> None:
+    """A clock that counts seconds needs no other cells, however many events share one."""
+    times = np.arange(65_536) // 100 * 1_000_000
+    sorter = CellSorter()
+    sorter.sort([Unsorted.whole(times, _column([0]))], int(times.min()), int(times.max()), room_for(len(times)))
+    assert len(np.unique(sorter.scratch[1])) == len(np.unique(times))
 
 
 @given(times=_TIMES)

@@ -194,6 +194,17 @@ def test_small_appends_between_takes_make_few_segments() -> None:
         assert len(store.snapshot().segments) <= 16
 
 
+def test_rows_of_a_large_segment_that_is_nearly_taken_are_not_copied_again() -> None:
+    """It will be gone soon, while a small one, and one that is still full, are put together with what follows."""
+    rows = pa.record_batch({"x": np.arange(20_000)})
+    for length, taken, segments in ((20_000, 19_000, 2), (20_000, 1_000, 1), (2_000, 1_900, 1)):
+        store = RowStore(rows.schema)
+        store.append(rows.slice(0, length))
+        store.take(np.arange(taken))
+        store.append(rows.slice(0, length))
+        assert len(store.snapshot().segments) == segments
+
+
 def test_rows_that_follow_each_other_are_handed_over_without_a_copy() -> None:
     """As a slice of the segment in which they arrived."""
     rows = _numbers(0, 100)

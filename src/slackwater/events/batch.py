@@ -44,7 +44,7 @@ _PUNCTUATE = int(Kind.PUNCTUATE)  # a plain int: comparing a column with an enum
 _ONE_PUNCTUATION = np.array([_PUNCTUATE], dtype=np.int8)
 _NOWHERE: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
-_LONG_STRETCH = 1_024
+_LONG_STRETCH = 256
 """Elements between two punctuations: so many are copied faster as a whole than one by one."""
 
 

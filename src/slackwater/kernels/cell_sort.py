@@ -4,9 +4,8 @@ There are about two cells for each pair. Count what falls into each, lay the cel
 cell; then let neighbours that are still in the wrong order change places. On a stream that is nearly in order, all of
 this walks along memory nearly in order, too.
 
-Cells are equally long where times are spread evenly. Where they crowd (nights between days, or a clock that is years
-wrong and makes neighbours of all others), a sample of the times is put in order, and as many cells lie between any two
-of its marks.
+Cells are equally long. Where times crowd in few of them (nights between days, or a clock that is years wrong and makes
+neighbours of all others), a sample of the times is put in order, and as many cells lie between any two of its marks.
 
 Pairs are dealt in the order in which they are given, so ties keep that.
 
@@ -38,8 +37,14 @@ _MARKS: Final = 256
 _WORTH_SAMPLING: Final = 64 * _MARKS
 """Pairs from which on a sample is taken: of fewer it would cost more than it saves."""
 
+_CROWD: Final = 16
+"""More pairs than these are a crowd in one cell, unless they are ties."""
+
+_MANY: Final = 4
+"""Where one pair in so many is in a crowded cell, others are tried."""
+
 _DENSE: Final = 64
-"""Times crowd where they are so many times as dense as on average."""
+"""Times are much denser than on average if they are so many times as dense."""
 
 _MOVES: Final = 8
 """Places that pairs may be moved on average to come to order among their neighbours."""
@@ -97,9 +102,11 @@ class CellSorter:
         """
         n = len(room.times)
         numbers = self._numbers = _at_least(n, self._numbers)
-        cells = self._number(parts, n, least, greatest, numbers)
-        _count(numbers[:n], cells)
-        _lay_end_to_end(cells)
+        cells, crowded = self._laid_out(_number_evenly(parts, n, least, greatest, numbers), numbers[:n])
+        if crowded * _MANY > n >= _WORTH_SAMPLING:
+            marks = _marks(parts, least, greatest)
+            if _much_denser(marks, greatest - least):
+                cells, _ = self._laid_out(_number_by_marks(parts, n, marks, greatest, numbers), numbers[:n])
         for part, its_numbers in _along(parts, numbers):
             _put(part.times, part.rows, part.heads, part.ends, its_numbers, cells, *room)
         if not settle(*room, _MOVES * n):
@@ -107,24 +114,32 @@ class CellSorter:
             room.times[:], room.rows[:] = room.times[order], room.rows[order]
         return room
 
-    def _number(self, parts: Sequence[Unsorted], n: int, least: int, greatest: int, numbers: Cells) -> Cells:
-        """Number the cells that pairs fall into, and return all cells, empty."""
-        marks = _marks(parts, n, least, greatest)
-        if marks is None:
-            shift = max((greatest - least).bit_length() - n.bit_length(), 0)
-            cells = ((greatest - least) >> shift) + 1
-            for part, its_numbers in _along(parts, numbers):
-                _number_evenly(part.times, part.heads, part.ends, least, shift, cells - 1, its_numbers)
-        else:
-            bits = (n // _MARKS).bit_length()
-            cells = _MARKS << bits
-            spans = np.diff(marks, append=greatest).view(np.uint64)
-            shifts = np.maximum(np.frexp(spans.astype(np.float64))[1] - bits, 0).astype(np.int64)
-            for part, its_numbers in _along(parts, numbers):
-                _number_by_marks(part.times, part.heads, part.ends, marks, shifts, bits, its_numbers)
-        self._cells = _at_least(cells, self._cells)
-        self._cells[:cells].fill(0)
-        return self._cells[:cells]
+    def _laid_out(self, number: int, numbers: Cells) -> tuple[Cells, int]:
+        """Say where each of so many cells begins, and how many pairs are in those that are crowded."""
+        self._cells = _at_least(number, self._cells)
+        cells = self._cells[:number]
+        cells.fill(0)
+        _count(numbers, cells)
+        return cells, _lay_end_to_end(cells)
+
+
+def _number_evenly(parts: Sequence[Unsorted], n: int, least: int, greatest: int, numbers: Cells) -> int:
+    """Number the cells that pairs fall into, all of them equally long; return how many cells there are."""
+    shift = max((greatest - least).bit_length() - n.bit_length(), 0)
+    cells = ((greatest - least) >> shift) + 1
+    for part, its_numbers in _along(parts, numbers):
+        _find_even_cells(part.times, part.heads, part.ends, least, shift, cells - 1, its_numbers)
+    return cells
+
+
+def _number_by_marks(parts: Sequence[Unsorted], n: int, marks: Column, greatest: int, numbers: Cells) -> int:
+    """Number the cells that pairs fall into, as many of them from each mark to the next; return how many there are."""
+    bits = (n // _MARKS).bit_length()
+    spans = np.diff(marks, append=greatest).view(np.uint64)
+    shifts = np.maximum(np.frexp(spans.astype(np.float64))[1] - bits, 0).astype(np.int64)
+    for part, its_numbers in _along(parts, numbers):
+        _find_cells_by_marks(part.times, part.heads, part.ends, marks, shifts, bits, its_numbers)
+    return _MARKS << bits
 
 
 def _at_least(n: int, memory: Cells) -> Cells:
@@ -139,27 +154,25 @@ def _along(parts: Sequence[Unsorted], numbers: Cells) -> Iterator[tuple[Unsorted
         at += part.pairs
 
 
-def _marks(parts: Sequence[Unsorted], n: int, least: int, greatest: int) -> Column | None:
-    """Times with as many pairs between any two of them, by a sample; None if that would be no better than evenly."""
-    if n < _WORTH_SAMPLING:
-        return None
+def _marks(parts: Sequence[Unsorted], least: int, greatest: int) -> Column:
+    """Times with as many pairs between any two of them, as far as a sample tells."""
     sample = sample_of(parts, 4 * _MARKS, least, greatest)
     if not len(sample):
-        return None
+        return np.full(_MARKS, least)
     marks = sample[np.arange(_MARKS) * len(sample) // _MARKS]
     marks[0] = least
-    return marks if _crowded(marks, greatest - least) else None
+    return marks
 
 
-def _crowded(marks: Column, span: int) -> bool:
-    """Whether a quarter of all times, ties apart, is much denser than all together on average."""
+def _much_denser(marks: Column, span: int) -> bool:
+    """Whether many times, ties apart, are much denser than all together on average."""
     gaps = np.diff(marks).view(np.uint64)
     dense = (gaps > 0) & (gaps < span // (_DENSE * _MARKS))
-    return 4 * int(np.count_nonzero(dense)) > _MARKS
+    return _MANY * int(np.count_nonzero(dense)) > _MARKS
 
 
 @kernel(f"void({_READ}, {_READ}, {_READ}, int64, uint64, uint64, uint32[::1])")
-def _number_evenly(
+def _find_even_cells(
     times: Column, heads: Column, ends: Column, least: int, shift: int, last: int, numbers: Cells
 ) -> None:
     """Find the cells of times from the least on, each a power of two long. No time can fall beside all cells."""
@@ -173,7 +186,7 @@ def _number_evenly(
 
 
 @kernel(f"void({_READ}, {_READ}, {_READ}, {_READ}, {_READ}, uint64, uint32[::1])")
-def _number_by_marks(
+def _find_cells_by_marks(
     times: Column, heads: Column, ends: Column, marks: Column, shifts: Column, bits: Any, numbers: Cells
 ) -> None:
     """Find the cells of times that are as many from each mark to the next. No time can fall beside all cells."""
@@ -199,14 +212,16 @@ def _count(numbers: Cells, cells: Cells) -> None:
         cells[numbers[i]] += uint32(1)
 
 
-@kernel("void(uint32[::1])")
-def _lay_end_to_end(cells: Cells) -> None:
-    """Make of how many are in each cell where it begins."""
-    begin = uint32(0)
+@kernel("int64(uint32[::1])")
+def _lay_end_to_end(cells: Cells) -> Any:
+    """Make of how many are in each cell where it begins; return how many are in crowded ones."""
+    begin, crowded = uint32(0), uint32(0)
     for cell in range(len(cells)):
         pairs = cells[cell]
         cells[cell] = begin
         begin += pairs
+        crowded += pairs if pairs > _CROWD else uint32(0)
+    return crowded
 
 
 @kernel(f"void({', '.join([_READ] * 4)}, Array(uint32, 1, 'C', readonly=True), uint32[::1], int64[::1], int64[::1])")

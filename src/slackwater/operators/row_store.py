@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 _SMALL: Final = 65_536
 """Segments of fewer rows are worth putting together."""
 
+_GOING: Final = _SMALL // 8
+"""Segments of so many rows, of which most are taken, will be gone soon: they are not copied once more."""
+
+_MOSTLY_TAKEN: Final = 4
+"""Most rows of a segment are taken when less than one in so many is left."""
+
 _NO_ADDRESS: Final = 0
 """For columns that must be asked by Arrow."""
 
@@ -175,7 +181,8 @@ def _rows_of(rows: pa.RecordBatch, place: NDArray[np.int64]) -> pa.RecordBatch:
 def _better_together(older: Segment, newer: Segment) -> bool:
     follow = older.first + older.rows.num_rows == newer.first
     n, m = older.rows.num_rows, newer.rows.num_rows
-    return follow and n + m <= _SMALL and n <= 2 * m
+    going = n >= _GOING and older.left * _MOSTLY_TAKEN < n
+    return follow and n + m <= _SMALL and n <= 2 * m and not going
 
 
 def _address(column: pa.Array) -> int:

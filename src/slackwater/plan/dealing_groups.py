@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SummedUp:
+class RowsToGroups:
     """What becomes of rows once they are judged: steps that give them windows, and groups."""
 
     steps: tuple[StepNode, ...]
@@ -40,22 +40,22 @@ class SummedUp:
 class PunctuateGroups(Punctuate):
     """Says what is complete, sums rows up, and deals the groups by how late their windows are."""
 
-    summed_up: SummedUp = field(kw_only=True)
+    rows_to_groups: RowsToGroups = field(kw_only=True)
 
     @cached_property
     def schema(self) -> EventSchema:
         """The window, the keys, what was summed up."""
-        return self.summed_up.groups.schema
+        return self.rows_to_groups.groups.schema
 
     @property
     def properties(self) -> Properties:
         """Those of rows that have windows."""
-        return self.summed_up.steps[-1].properties
+        return self.rows_to_groups.steps[-1].properties
 
     def details(self) -> str:
         """The patiences, and what is summed up."""
-        groups = self.summed_up.groups
-        _window, *others = self.summed_up.steps
+        groups = self.rows_to_groups.groups
+        _window, *others = self.rows_to_groups.steps
         steps = [step.line for step in others]
         return "; ".join([super().details(), *steps, summed_up_in_words(groups.aggregates, groups.keys)])
 
@@ -66,7 +66,7 @@ class PunctuateGroups(Punctuate):
     def build_with(self, cadence: Cadence, step: str, resume: Any = None) -> PunctuateOperator:
         """Make the operator, with another cadence."""
         assert self.windows is not None
-        steps = [one.build(one.verb) for one in self.summed_up.steps]
+        steps = [one.build(one.verb) for one in self.rows_to_groups.steps]
         return PunctuateOperator(
             self.input.schema,
             self.patiences,
@@ -75,7 +75,7 @@ class PunctuateGroups(Punctuate):
             step,
             resume,
             self.windows,
-            deal_groups=DealGroups(steps, self.summed_up.groups, self.windows.size),
+            deal_groups=DealGroups(steps, self.rows_to_groups.groups, self.windows.size),
         )
 
 
@@ -88,5 +88,5 @@ def _dealing_groups(node: BandedAggregate, judge: Punctuate, rows: Node) -> Band
     steps = steps_behind_judge(node)
     groups = GroupRows(steps[-1].schema, node.keys, node.aggregates, node.verb, counted=False)
     chosen = {one.name: getattr(judge, one.name) for one in fields(judge)}
-    dealing = PunctuateGroups(**{**chosen, "input": rows}, summed_up=SummedUp(steps, groups))
+    dealing = PunctuateGroups(**{**chosen, "input": rows}, rows_to_groups=RowsToGroups(steps, groups))
     return replace(node, bands=tuple(outputs_of(dealing, len(node.bands))), groups=groups)
