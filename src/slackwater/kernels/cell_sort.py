@@ -46,6 +46,9 @@ _MANY: Final = 4
 _DENSE: Final = 64
 """Times are much denser than on average if they are so many times as dense."""
 
+_ALIKE: Final = 16
+"""How often crowded cells are taken for ties without a look, after they were."""
+
 _MOVES: Final = 8
 """Places that pairs may be moved on average to come to order among their neighbours."""
 
@@ -81,9 +84,10 @@ def sample_of(parts: Sequence[Unsorted], looks: int, least: int, greatest: int) 
 class CellSorter:
     """Sorts pairs in cells; the memory that it needs for that is kept from sort to sort."""
 
-    __slots__ = ("_cells", "_numbers")
+    __slots__ = ("_cells", "_numbers", "_ties")
 
     def __init__(self) -> None:
+        self._ties = 0
         self._cells: Cells = np.empty(0, dtype=np.uint32)
         self._numbers: Cells = np.empty(0, dtype=np.uint32)
 
@@ -103,16 +107,23 @@ class CellSorter:
         n = len(room.times)
         numbers = self._numbers = _at_least(n, self._numbers)
         cells, crowded = self._laid_out(_number_evenly(parts, n, least, greatest, numbers), numbers[:n])
-        if crowded * _MANY > n >= _WORTH_SAMPLING:
+        if crowded * _MANY > n >= _WORTH_SAMPLING and not self._taken_for_ties():
             marks = _marks(parts, least, greatest)
             if _much_denser(marks, greatest - least):
                 cells, _ = self._laid_out(_number_by_marks(parts, n, marks, greatest, numbers), numbers[:n])
+            else:
+                self._ties = _ALIKE
         for part, its_numbers in _along(parts, numbers):
             _put(part.times, part.rows, part.heads, part.ends, its_numbers, cells, *room)
         if not settle(*room, _MOVES * n):
             order = np.argsort(room.times, kind="stable")
             room.times[:], room.rows[:] = room.times[order], room.rows[order]
         return room
+
+    def _taken_for_ties(self) -> bool:
+        """Whether pairs that share cells were ties not long ago: those that follow each other are alike."""
+        self._ties = max(self._ties - 1, 0)
+        return self._ties > 0
 
     def _laid_out(self, number: int, numbers: Cells) -> tuple[Cells, int]:
         """Say where each of so many cells begins, and how many pairs are in those that are crowded."""
@@ -207,9 +218,18 @@ def _find_cells_by_marks(
 
 @kernel("void(Array(uint32, 1, 'C', readonly=True), uint32[::1])")
 def _count(numbers: Cells, cells: Cells) -> None:
-    """Count what falls into each cell."""
-    for i in range(len(numbers)):
-        cells[numbers[i]] += uint32(1)
+    """Count what falls into each cell.
+
+    In four places at once: neighbours often fall into the same cell, and would wait for each other's counter.
+    """
+    one, quarter = uint32(1), uint64(len(numbers) // 4)
+    for i in range(quarter):
+        cells[numbers[i]] += one
+        cells[numbers[i + quarter]] += one
+        cells[numbers[i + uint64(2) * quarter]] += one
+        cells[numbers[i + uint64(3) * quarter]] += one
+    for i in range(uint64(4) * quarter, uint64(len(numbers))):
+        cells[numbers[i]] += one
 
 
 @kernel("int64(uint32[::1])")
