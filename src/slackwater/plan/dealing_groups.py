@@ -1,7 +1,9 @@
 """Sums up rows as soon as they are judged, so that groups are dealt to bands, and rows need not be gathered for each.
 
-written   rows ──> punctuate ──> tumbling ──> in_bands
-run       rows ──> punctuate (judge, give windows, sum up, deal groups) ──> in_bands
+    written   rows ──> punctuate ──> tumbling ──> in_bands
+    run       rows ──> punctuate (judge, give windows, sum up, deal groups) ──> in_bands
+
+It is done where whole windows are judged, whatever becomes of late rows, by the in-process runner.
 """
 
 from __future__ import annotations
