@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.plan.dealing_groups import PunctuateGroups
+from slackwater.plan.dealing_groups import PunctuateGroups, dealing_groups
 from slackwater.plan.node import walk
+from slackwater.plan.ordering_steps import Punctuate
 from slackwater.plan.rewrites import as_planned, as_run
 from slackwater.runners.in_process import graph
 
@@ -68,11 +70,35 @@ def test_rows_are_dealt_in_all_other_plans(name: str) -> None:
     assert not any(isinstance(node, PunctuateGroups) for node in nodes)
 
 
-def test_rows_are_dealt_where_the_late_ones_are_read_as_a_stream() -> None:
-    """Or they would be judged by two steps."""
+def test_late_rows_are_read_from_the_step_that_judges_groups() -> None:
+    """As one who reads them in the same query must: there is one judge, and no late row is told twice."""
     bands = _rows().tumbling(10).in_bands(2, 9, n=sw.count())
     nodes = list(walk(*as_run(bands[0].node, bands[0].late.node)))
-    assert not any(isinstance(node, PunctuateGroups) for node in nodes)
+    assert [type(node) for node in nodes if isinstance(node, Punctuate)] == [PunctuateGroups]
+
+
+def test_rows_are_dealt_where_somebody_reads_them() -> None:
+    """A step that reads the rows of a band, beside the aggregate, needs rows."""
+    counted = as_planned(_rows().tumbling(10).in_bands(2, 9, n=sw.count())[0].node)[0]
+    for also_read in counted.inputs:
+        assert not any(isinstance(node, PunctuateGroups) for node in walk(*dealing_groups(counted, also_read)))
+
+
+@pytest.mark.parametrize("late", [sw.Late.divert(), sw.Late.drop()], ids=str)
+def test_a_function_behind_the_window_does_not_see_late_rows(late: sw.Late) -> None:
+    """One that it would refuse is left out before."""
+    rows = [{"at": 1, "k": "1"}, {"at": 60, "k": "2"}, {"at": 2, "k": "late"}]
+    windows = sw.stream(pa.Table.from_pylist(rows), time="at").tumbling(10)
+    numbers = windows.select(v=lambda batch: pc.cast(batch["k"], pa.int64()))
+    results = numbers.in_bands(5, 20, every=sw.Every.rows(1), late=late, total=sw.sum("v")).run()
+    assert [result.table["total"].to_pylist() for result in results] == [[1, 2]] * 2
+
+
+def test_a_step_that_fails_is_named_with_the_one_it_is_a_part_of() -> None:
+    """So that it is found in explain()."""
+    windows = sw.stream(pa.table({"at": [2**63 - 2]}), time="at").tumbling(10)
+    with pytest.raises(sw.errors.BadTime, match=r"step 'punctuate#1 \(tumbling\)'"):
+        windows.in_bands(5, n=sw.count()).run()
 
 
 _TIMES = st.one_of(st.integers(0, 60), st.integers(-(2**63) + 1, -(2**63) + 12))

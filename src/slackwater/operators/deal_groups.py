@@ -41,8 +41,8 @@ class DealGroups:
         Rows of further bands are left out.
         """
         none = EventBatch.inserts(self.groups.schema.no_rows, _NO_TIMES, _NO_TIMES)
-        if bands is not None and bands.max(initial=0) >= number and _near_the_ends_of_time(rows, self.window_size):
-            on_time = np.flatnonzero(bands < number)  # a row that is left out may have no window
+        if bands is not None and bands.max(initial=0) >= number and self._may_fail(rows):
+            on_time = np.flatnonzero(bands < number)
             rows, bands = rows.take_rows(on_time), bands[on_time]
         if not rows.rows:
             return [none] * number
@@ -52,11 +52,12 @@ class DealGroups:
         of_bands = self.groups.summed_up_by_band(windowed, bands.astype(np.int64), number)
         return [self.groups.rows(of_band) if len(of_band) else none for of_band in of_bands]
 
+    def _may_fail(self, rows: EventBatch) -> bool:
+        """Whether a row that will be left out could stop the query: it may have no window, a function may refuse it."""
+        least, greatest = int(rows.start.min()), int(rows.start.max())
+        return len(self.steps) > 1 or least < BEGINNING + self.window_size or greatest > FOREVER - self.window_size
+
     def _through_steps(self, rows: EventBatch) -> EventBatch:
         for step in self.steps:
             (rows,) = step.on_batch(0, rows).batches
         return rows
-
-
-def _near_the_ends_of_time(rows: EventBatch, size: Duration) -> bool:
-    return int(rows.start.min()) < BEGINNING + size or int(rows.start.max()) > FOREVER - size

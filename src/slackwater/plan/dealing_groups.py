@@ -68,7 +68,7 @@ class PunctuateGroups(Punctuate):
     def build_with(self, cadence: Cadence, step: str, resume: Any = None) -> PunctuateOperator:
         """Make the operator, with another cadence."""
         assert self.windows is not None
-        steps = [one.build(one.verb) for one in self.rows_to_groups.steps]
+        steps = [one.build(f"{step} ({one.verb})") for one in self.rows_to_groups.steps]
         return PunctuateOperator(
             self.input.schema,
             self.patiences,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slackwater.operators.emission import LATE
 from slackwater.plan.bands import BandedAggregate
 from slackwater.plan.node import SideOutput, walk
 from slackwater.plan.ordering_steps import Punctuate
@@ -25,20 +26,26 @@ def rewrite_judged_bands(
 ) -> list[Node]:
     """Return the same plans with such aggregates made anew, out of what they were, their judge, and what that reads.
 
-    Where nothing is made, they stay as they are. Plans that are run together are given together.
+    The first band of one that is made anew is its new judge. Where nothing is made, they stay as they are. Plans that
+    are run together are given together.
     """
     nodes = list(walk(*roots))
     readers: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:
         for source in node.inputs:
             readers[source].append(node)
+    aggregates = [node for node in nodes if isinstance(node, BandedAggregate)]
+    judged = {judge: node for node in aggregates if (judge := _judge_of(node, readers, roots)) is not None}
     made: dict[Node, Node] = {}
     for node in nodes:
-        anew = None
-        if isinstance(node, BandedAggregate) and (judge := _judge_of(node, readers, roots)) is not None:
-            anew = make(node, judge, made[judge.input])
-        sources = [made[source] for source in node.inputs]
-        made[node] = anew or (node if sources == list(node.inputs) else node.reading(*sources))
+        if isinstance(node, Punctuate) and node in judged:
+            anew = make(judged[node], node, made[node.input])
+            if anew is not None:
+                # Late rows may be read from the judge, so what is read must be the one that judges now.
+                made[node], made[judged[node]] = anew.bands[0], anew
+        if node not in made:
+            sources = [made[source] for source in node.inputs]
+            made[node] = node if sources == list(node.inputs) else node.reading(*sources)
     return [made[root] for root in roots]
 
 
@@ -62,7 +69,8 @@ def _judge_of(node: BandedAggregate, readers: Mapping[Node, list[Node]], roots: 
         between[0][-1], AssignWindow
     )
     dealt = [one for way in ways for one in way]
-    read_by_others = any(one in roots or set(readers[one]) - {node, *dealt} for one in dealt)
+    late = [one for one in readers[judge] if isinstance(one, SideOutput) and one.output == LATE]
+    read_by_others = any(one in roots or set(readers[one]) - {node, *dealt, *late} for one in dealt)
     return judge if alike and only_columns and not read_by_others else None
 
 
