@@ -41,7 +41,7 @@ _CROWD: Final = 16
 """More pairs than these are a crowd in one cell, unless they are ties."""
 
 _MANY: Final = 4
-"""Where one pair in so many is in a crowded cell, others are tried."""
+"""Where one pair in so many is in a crowded cell, or is much denser than on average, other cells are tried."""
 
 _DENSE: Final = 64
 """Times are much denser than on average if they are so many times as dense."""

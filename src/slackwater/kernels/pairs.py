@@ -30,22 +30,6 @@ class Piece(NamedTuple):
         return Piece(self.times[:at], self.rows[:at]), Piece(self.times[at:], self.rows[at:])
 
 
-class Scratch:
-    """Columns that are used again and again: memory that is new costs more than the work that is done in it."""
-
-    __slots__ = ("memory",)
-
-    def __init__(self, columns: int) -> None:
-        self.memory = np.empty((columns, 0), dtype=np.int64)
-
-    def columns(self, n: int) -> NDArray[np.int64]:
-        """The columns, n long, with whatever was left in them."""
-        columns, length = self.memory.shape
-        if length < n:
-            self.memory = np.empty((columns, max(n, 2 * length)), dtype=np.int64)
-        return self.memory[:, :n]
-
-
 def room_for(n: int) -> Piece:
     """Memory for n pairs."""
     times, rows = np.empty((2, n), dtype=np.int64)

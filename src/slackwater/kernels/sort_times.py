@@ -35,6 +35,9 @@ _MANY: Final = 1 / 8
 
 _GREATEST: Final = 2**63 - 1
 
+_FROM_THE_FIRST: Final = np.zeros(1, dtype=np.int64)
+"""The rows of a column that are numbered on from 0."""
+
 
 def sort_times(times: Column) -> Piece:
     """Sort a column of times; return it in order, with the positions that the times had. Ties keep their order.
@@ -56,7 +59,7 @@ def sort_times(times: Column) -> Piece:
 def _sort_runs(times: Column, ends: Column) -> Piece:
     """Merge natural runs, a slice of time after the other."""
     in_order, heads, at = room_for(len(times)), np.append(0, ends[:-1]), 0
-    sorter, first_row = CellSorter(), np.zeros(1, dtype=np.int64)
+    sorter = CellSorter()
     # Runs whose turn has come lie between those that are used up and those that begin later, as all after them do.
     least_from_here = np.minimum.accumulate(times[heads][::-1])[::-1]
     first, least = 0, int(least_from_here[0])
@@ -66,7 +69,7 @@ def _sort_runs(times: Column, ends: Column) -> Piece:
         cuts = np.empty(stop - first, dtype=np.int64)
         due, greatest, _ = find_cuts(times, heads[first:stop], ends[first:stop], complete_before, cuts)
         if due:
-            run_heads = Unsorted(times, first_row, heads[first:stop], cuts, due)
+            run_heads = Unsorted(times, _FROM_THE_FIRST, heads[first:stop], cuts, due)
             sorter.sort([run_heads], least, greatest, _part(in_order, at, at + due))
         heads[first:stop] = cuts
         while first < stop and heads[first] == ends[first]:
@@ -78,7 +81,7 @@ def _sort_runs(times: Column, ends: Column) -> Piece:
 def _sort_blocks(times: Column) -> Piece:
     """Sort blocks, each in its place, and merge what is late for its place."""
     in_order, blocks, at = room_for(len(times)), BlockSorter(), 0
-    aside: list[Piece] = []
+    aside: list[Unsorted] = []
     for first in range(0, len(times), BLOCK):
         block = times[first : first + BLOCK]
         room = _part(in_order, at, at + len(block))
@@ -86,9 +89,9 @@ def _sort_blocks(times: Column) -> Piece:
         too_late = int(np.searchsorted(piece.times, in_order.times[max(at - _REACH, 0)])) if at else 0
         if too_late:
             apart, piece = piece.cut(too_late)
-            aside.append(Piece(apart.times.copy(), apart.rows.copy()))
+            aside.append(Unsorted.whole(apart.times.copy(), apart.rows.copy()))
             if first - at > _MANY * first:
-                return _sort_together([Piece(times, np.arange(len(times)))], blocks.cells)
+                return _sort_together([Unsorted.whole(times, _FROM_THE_FIRST)], blocks.cells)
         if piece is not room:
             _put(piece, _part(in_order, at, at + len(piece.times)))
         _merge_seam(in_order, at, at + len(piece.times))
@@ -96,12 +99,11 @@ def _sort_blocks(times: Column) -> Piece:
     return merge(_part(in_order, 0, at), _sort_together(aside, blocks.cells)) if aside else in_order
 
 
-def _sort_together(pieces: list[Piece], sorter: CellSorter) -> Piece:
-    """Sort all that is in some pieces, in order of arrival."""
-    least = min(int(piece.times.min()) for piece in pieces)
-    greatest = max(int(piece.times.max()) for piece in pieces)
-    room = room_for(sum(len(piece.times) for piece in pieces))
-    return sorter.sort([Unsorted.whole(*piece) for piece in pieces], least, greatest, room)
+def _sort_together(parts: list[Unsorted], sorter: CellSorter) -> Piece:
+    """Sort whole columns, given in order of arrival, into one."""
+    least = min(int(part.times.min()) for part in parts)
+    greatest = max(int(part.times.max()) for part in parts)
+    return sorter.sort(parts, least, greatest, room_for(sum(part.pairs for part in parts)))
 
 
 def _merge_seam(in_order: Piece, seam: int, stop: int) -> None:
