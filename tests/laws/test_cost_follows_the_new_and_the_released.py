@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.schema import EventSchema
+from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.sort import SortOperator
 from slackwater.operators.union import UnionOperator
 
@@ -98,3 +100,23 @@ def _rows_made_by_a_sort(blocks: int) -> int:
 def test_a_sort_that_holds_ten_times_as_much_works_no_more() -> None:
     """Rows that wait are neither moved nor copied while others come and go."""
     assert _rows_made_by_a_sort(10) == _rows_made_by_a_sort(1)
+
+
+def _bytes_used_for_ten_ties(known: int) -> int:
+    """Let a merge know many rows of one time from two replicas, and count what ten more make it allocate."""
+    merge = MergeOrderedWithKey(2, _NO_ROWS)
+    for port in (0, 1):
+        merge.on_batch(port, EventBatch.inserts(pa.record_batch({"v": np.arange(known)}), np.zeros(known, np.int64)))
+    more = EventBatch.inserts(pa.record_batch({"v": np.arange(known, known + 10)}), np.zeros(10, np.int64))
+    merge.on_batch(0, more)  # which may make a set grow: the next ten find room
+    tracemalloc.start()
+    told = merge.on_batch(1, more)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert not sum(batch.rows for batch in told.batches)
+    return most
+
+
+def test_a_merge_that_knows_fifty_times_as_many_ties_works_no_more() -> None:
+    """The sets of rows that replicas have told are looked into, not united or copied."""
+    assert _bytes_used_for_ten_ties(50_500) < 2 * _bytes_used_for_ten_ties(1_000)
