@@ -8,7 +8,7 @@ NAME   ?= all
 QUICK  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check laws bench figures format clean java
+.PHONY: help demo test test-long check laws mutants bench figures format clean java
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ laws: $(READY) ## only the laws (nothing lost, punctuations never go back, ...),
 test-long: $(READY) ## Spark killed at 20 moments; the laws and the merges of replicas with 10,000 examples each: for nights
 	@$(BIN)/python -m pytest -q -m long
 	@$(BIN)/python -m pytest -q tests/laws tests/operators/merging --hypothesis-profile=nightly
+
+mutants: $(READY) ## plant small bugs in kernels, operators and sinks, and list those that no test notices; OF=path MOST=60 SEED=1
+	@$(BIN)/python tools/mutants $(if $(OF),--of $(OF)) --most $(or $(MOST),60) --seed $(or $(SEED),1)
 
 bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|spark|all, QUICK=1 for the short run: a table, then one JSON line
 	@$(BIN)/python benchmarks/run.py $(NAME) $(if $(QUICK),--quick)
