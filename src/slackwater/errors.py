@@ -213,7 +213,7 @@ class BadTime(BadElement):
             message(
                 f"{where} would leave the range of int64",
                 {"element": element, "while": doing},
-                "no event may come within one window of the ends of int64",
+                "no event may be at the very ends of int64, nor within one window of its beginning",
             )
         )
 

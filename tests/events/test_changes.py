@@ -158,7 +158,7 @@ def test_a_row_that_is_no_change_is_named_with_what_was_promised_and_what_came()
         "    row       1: {'change': 'upsert', 'at': 3, 'until': None, 'until_before': None, 'x': None}\n"
         "    column    change\n"
         "    promised  insert, adjust, punctuate, remove\n"
-        "    came      upsert\n"
+        "    came      'upsert'\n"
         "    hint: write one of these words, in any letter case"
     )
     assert "came      None" in _refusal(BadElement, good, {"at": 3})

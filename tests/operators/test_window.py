@@ -143,25 +143,23 @@ def test_punctuations_at_the_ends_of_time_do_not_overflow(window: Window, instan
 @pytest.mark.parametrize(
     ("window", "at"),
     [
-        (Tumbling(10), FOREVER - 3),
         (Tumbling(10), BEGINNING + 3),
-        (Hopping(10, 5), FOREVER - 3),
         (Hopping(10, 5), BEGINNING + 3),
-        (Hopping(FOREVER, 1 << 62), 1 << 62),
-        (Sliding(10), FOREVER - 3),
+        (Hopping(FOREVER, 1 << 62), BEGINNING + 3),
+        (Tumbling((1 << 62) + 1), BEGINNING + 3),
     ],
     ids=str,
 )
-def test_a_window_outside_int64_is_an_error_that_names_the_element(window: Window, at: int) -> None:
+def test_a_window_that_starts_before_all_times_is_an_error_that_names_the_element(window: Window, at: int) -> None:
     """The event, the window and the step are named."""
-    batch = _named(Punctuate(BEGINNING), _event("fine", 0 if window.size < 100 else -1), _event("edge", at))
+    batch = _named(Punctuate(BEGINNING), _event("fine", 0), _event("edge", at))
     with pytest.raises(BadTime, match=r"(?s)step 'window'.*edge.*size="):
         WindowOperator(window, NAMES, ordered=False).on_batch(0, batch)
 
 
 @given(st.integers(1, FOREVER), st.integers(1, 4), st.integers(BEGINNING, FOREVER - 1))
-def test_overflow_is_found_exactly(size: int, parts: int, at: int) -> None:
-    """A window is refused if and only if one of its ends, in whole numbers of any size, is outside."""
+def test_windows_are_held_at_the_end_of_int64_and_refused_before_its_beginning(size: int, parts: int, at: int) -> None:
+    """Starts and ends are those of whole numbers of any size; an end past int64 is FOREVER."""
     hop = -(-size // parts)
     hops = [start for i in range(parts) if (start := (at // hop - parts + 1 + i) * hop) > at - size]
     starts: dict[Window, list[int]] = {
@@ -172,13 +170,13 @@ def test_overflow_is_found_exactly(size: int, parts: int, at: int) -> None:
     batch = EventBatch.inserts(pa.record_batch({"x": ["a"]}), start=[at])
     for window, expected in starts.items():
         operator = WindowOperator(window, NAMES, ordered=True)
-        if expected[0] < BEGINNING or expected[-1] + size > FOREVER:
+        if expected[0] < BEGINNING:
             with pytest.raises(BadTime):
                 operator.on_batch(0, batch)
         else:
             out = operator.on_batch(0, batch).batches[0]
             assert out.start.tolist() == expected
-            assert out.ends().tolist() == [start + size for start in expected]
+            assert out.ends().tolist() == [min(start + size, FOREVER) for start in expected]
 
 
 @given(st.data(), st.sampled_from(WINDOWS))

@@ -27,6 +27,7 @@ from slackwater.events.batch import EventBatch
 from slackwater.events.gather import keep, no_columns
 from slackwater.events.kinds import Kind
 from slackwater.events.schema import EventSchema, TimeColumn
+from slackwater.events.shown_values import show_row, show_value
 from slackwater.progress.instants import FOREVER
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class ChangeSchema(EventSchema):
         backward = data & (end < start) if prior is None else data & ((end < start) | (adjusted & (prior < start)))
         if backward.any():
             row = int(np.flatnonzero(backward)[0])
-            raise BackwardInterval.of(where, f"row {row}: {table.slice(row, 1).to_pylist()[0]}")
+            raise BackwardInterval.of(where, f"row {row}: {show_row(table, row)}")
         plain = bool(data.all()) and not bool(adjusted.any())
         kinds: Kinds | None = None if plain else np.where(adjusted, _ADJUST, words).astype(np.int8)
         payload = self._payload(table, None if data.all() else data)
@@ -146,8 +147,8 @@ class ChangeSchema(EventSchema):
             raise self._refused(table, row, where, "no punctuations", "leave punctuated=False out")
 
     def _refused(self, table: pa.RecordBatch, row: int, where: str, promised: str, hint: str) -> BadElement:
-        values = table.slice(row, 1).to_pylist()[0]
-        facts = {"row": f"{row}: {values}", "column": self.change, "promised": promised, "came": values[self.change]}
+        came = show_value(table.column(self.change)[row])
+        facts = {"row": f"{row}: {show_row(table, row)}", "column": self.change, "promised": promised, "came": came}
         return BadElement(message(f"{where} got a row that is no change it was promised", facts, hint))
 
     def _ends(

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from slackwater.errors import BackwardInterval, BadTime, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import no_rows
+from slackwater.events.shown_values import show_row
 from slackwater.progress.instants import FOREVER, UNTIMED, Duration, Instant, format_instant
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ class EventSchema:
             end = self.until.read_or_forever(table.column(self.until.name), where)
             if (end < start).any():
                 row = int(np.flatnonzero(end < start)[0])
-                raise BackwardInterval.of(where, f"row {row}: {table.slice(row, 1).to_pylist()[0]}")
+                raise BackwardInterval.of(where, f"row {row}: {show_row(table, row)}")
         payload = table.select(self.payload.names)
         return EventBatch(payload, start, end)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from slackwater.kernels.compile import kernel
+from slackwater.kernels.saturating import GREATEST, minus, plus
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,8 +37,6 @@ NEVER: Final = 0
 NO_GRID: Final = 0
 """The step of a grid that has no lines: bounds lie anywhere."""
 
-_LEAST: Final = -(2**63)
-_GREATEST: Final = 2**63 - 1
 _READ = "Array(int64, 1, 'C', readonly=True)"
 
 
@@ -71,27 +70,25 @@ def _bound(high_water: int, patience: int, complete_before: int, step: int, shif
 
     With a grid, the last line of it that is not after that. The end of time stays what it is.
     """
-    bound = max(high_water - patience if high_water >= _LEAST + patience else _LEAST, complete_before)
-    if step == NO_GRID or bound == _GREATEST:
+    bound = max(minus(high_water, patience), complete_before)
+    if step == NO_GRID or bound == GREATEST:
         return bound
-    past = (bound % step - shift) % step
-    return bound - past if bound >= _LEAST + past else _LEAST
+    return minus(bound, (bound % step - shift) % step)
 
 
 @kernel("int64(int64, int64)")
 def _next_line(high_water: int, step: int) -> int:
     """The least multiple of the step above the high water; the greatest int64, which no row reaches, for none."""
     if step == NEVER:
-        return _GREATEST
-    ahead = step - high_water % step
-    return high_water + ahead if high_water <= _GREATEST - ahead else _GREATEST
+        return GREATEST
+    return plus(high_water, step - high_water % step)
 
 
 @kernel(f"UniTuple(int64, 3)({_READ}, int64, int64)")
 def _look(rows: NDArray[np.int64], line: int, high_water: int) -> tuple[int, int, int]:
     """Look at rows up to the first that reaches the line; return how many, the least of them, and the high water."""
-    least = _GREATEST
-    if line == _GREATEST:
+    least = GREATEST
+    if line == GREATEST:
         # Without a way out of the loop it is done for several rows at once.
         for i in range(len(rows)):
             least = min(least, rows[i])
@@ -209,7 +206,7 @@ def follow(
     is, from 0 to that.
 
     >>> nothing = np.empty(0, dtype=np.int64)
-    >>> progress = np.array([_LEAST, _LEAST, 0, _LEAST])
+    >>> progress = np.array([LEAST, LEAST, 0, LEAST])
     >>> found = follow(np.array([20, 23, 14]), (nothing, nothing), np.array([5]), (2, NEVER), progress)
     >>> found.first.tolist(), found.bounds[1:].tolist(), found.behind, progress[:3].tolist()
     ([0, 2], [[18]], True, [23, 23, 1])

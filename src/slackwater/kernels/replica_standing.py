@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from slackwater.kernels.compile import kernel
+from slackwater.kernels.saturating import GREATEST, minus
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,8 +30,6 @@ tells of those that are not frozen."""
 
 _RULES = "Array(int64, 1, 'C', readonly=True)"
 _STANDING = "int64[:, ::1]"
-_FOREVER: Final = 2**63 - 1
-_BEGINNING: Final = -(2**63)
 
 
 @kernel(f"int64({_STANDING}, int64)")
@@ -65,4 +64,4 @@ def may_revise(rules: Column, standing: Column, replica: int) -> bool:
 def settled_by(rules: Column, standing: Column, replica: int, said: int) -> int:
     """Note a punctuation of a replica; return up to where the output is to agree with it."""
     standing[replica, SAID] = max(standing[replica, SAID], said)
-    return said if said == _FOREVER or said < _BEGINNING + rules[LAG] else said - rules[LAG]
+    return said if said == GREATEST else minus(said, rules[LAG])

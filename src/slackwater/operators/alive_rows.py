@@ -35,7 +35,7 @@ from slackwater.kernels.chains import (
     Table,
     append_nodes,
 )
-from slackwater.progress.instants import FOREVER
+from slackwater.progress.saturating import later
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ def reach(start: Times, distance: Duration) -> Times:
     [16]
     """
     # No event starts at FOREVER, so a reach that ends there ends nowhere.
-    return np.minimum(start, FOREVER - 1 - distance) + distance + 1
+    return later(later(start, distance), 1)
 
 
 class AliveRows:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from slackwater.errors import BadElement, UnknownEvent, message
-from slackwater.events.elements import elements_of
 from slackwater.events.kinds import Kind
+from slackwater.events.shown_values import show_element
 from slackwater.kernels import known_events as kernel
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
@@ -90,7 +90,7 @@ class AssumeKeyedOperator(Operator[KeyedState]):
         )
         if broken == kernel.ALL_WELL:
             return
-        element = next(elements_of(batch.slice(broken, broken + 1)))
+        element = show_element(batch, broken)
         if kinds[broken] == Kind.ADJUST:
             raise UnknownEvent.adjusted_by(self._where, element)
         hint = "leave keyed=True out: then equal events count"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slackwater.errors import BrokenOrder
+from slackwater.events.shown_values import show_row
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.interest import InterestedOperator
 from slackwater.progress.instants import BEGINNING, Instant
@@ -48,8 +49,7 @@ class AssumeOrderedOperator(InterestedOperator[Instant]):
         return Emission((batch,))
 
     def _refuse(self, batch: EventBatch, position: int, after: Instant) -> None:
-        element = batch.slice(position, position + 1)
-        came = self._schema.show(element).to_pylist()[0]
+        came = show_row(self._schema.show(batch.slice(position, position + 1)), 0)
         raise BrokenOrder.by(f"step {self._step!r}", came, self._schema.time.show(after))
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is nothing to flush

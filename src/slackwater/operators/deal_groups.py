@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from slackwater.events.batch import EventBatch
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +54,7 @@ class DealGroups:
 
     def _may_fail(self, rows: EventBatch) -> bool:
         """Whether a row that will be left out could stop the query: it may have no window, a function may refuse it."""
-        least, greatest = int(rows.start.min()), int(rows.start.max())
-        return len(self.steps) > 1 or least < BEGINNING + self.window_size or greatest > FOREVER - self.window_size
+        return len(self.steps) > 1 or int(rows.start.min()) < BEGINNING + self.window_size
 
     def _through_steps(self, rows: EventBatch) -> EventBatch:
         for step in self.steps:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.errors import StepFailed
+from slackwater.events.shown_values import show_row
 
 if TYPE_CHECKING:
     from slackwater.events.batch import Mask
@@ -27,7 +28,7 @@ def compute(columns: Mapping[str, Computation], rows: pa.RecordBatch, step: str)
         return _compute(columns, rows)
     except Exception as cause:
         row = _first_failing_row(columns, rows)
-        values = None if row is None else rows.slice(row, 1).to_pylist()[0]
+        values = None if row is None else show_row(rows, row)
         raise StepFailed.at(step, row, values, cause) from cause
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from slackwater.errors import RunError, message
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import gather_column
+from slackwater.events.shown_values import show_value
 from slackwater.kernels.number_pairs import Numbered, number_pairs
 from slackwater.operators.folds import MemberFold
 from slackwater.operators.group_keys import comparable, in_own_type, number_groups
@@ -234,8 +235,8 @@ class Partial:
         facts = {
             "aggregate": f"{recipe.answer.name} = {recipe.aggregate}",
             "interval": f"[{self.starts[group]}, {self.ends[group]})",
-            "keys": ", ".join(f"{key.name}={column[group].as_py()!r}" for key, column in named) or "none",
-            "answer": parts[0][group],
+            "keys": ", ".join(f"{key.name}={show_value(column[group])}" for key, column in named) or "none",
+            "answer": show_value(parts[0][group]),
             "type": recipe.answer.type,
         }
         return RunError(message(f"{where} got an answer too large for its type", facts, "cast the column to float64"))

@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from slackwater.errors import BadTime, LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
+from slackwater.events.shown_values import show_row
 from slackwater.kernels.deal_by_lateness import NEVER, NO_GRID, Stretches, deal, follow, rows_of
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.operator import Operator
@@ -36,6 +37,7 @@ from slackwater.operators.stream_progress import insert_only
 from slackwater.policies.cadence import Cadence, Occasion
 from slackwater.policies.late import Fate
 from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Instant
+from slackwater.progress.saturating import within_int64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -239,7 +241,7 @@ class PunctuateOperator(Operator[PunctuateState]):
 
     def _promised(self, state: PunctuateState, patience: Duration) -> Instant:
         """Up to where a band has said that it is complete."""
-        bound = max(state.complete_before, state.judged_by - patience, BEGINNING)
+        bound = max(state.complete_before, within_int64(state.judged_by - patience))
         return bound if self._windows is None else int(self._windows.promise(np.array([bound]))[0])
 
     def _untimed(self, times: Times) -> Mask | None:
@@ -310,7 +312,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         return late.with_payload(pa.RecordBatch.from_arrays([*late.payload.columns, *added], schema=self._late_payload))
 
     def _refusal(self, event: EventBatch, bound: Instant) -> BadElement:
-        row, show = self._schema.show(event).to_pylist()[0], self._schema.time.show
+        row, show = show_row(self._schema.show(event), 0), self._schema.time.show
         if self._untimed(event.start) is not None:
             return BadTime.late(f"step {self._step!r}", row, self._schema.time.name)
         return LateEvent.of(f"step {self._step!r}", row, show(int(event.start[0])), show(bound))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slackwater.errors import BrokenOrder, BrokenPunctuation
-from slackwater.events.elements import elements_of
 from slackwater.events.kinds import Kind
+from slackwater.events.shown_values import show_element
 from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
 from slackwater.progress.instants import BEGINNING, Instant
 
@@ -60,20 +60,16 @@ class StreamProgress:
 
     def _ordered_reach(self, events: EventBatch, where: str) -> Instant:
         if events.start[0] < self.reached:
-            raise BrokenOrder.by(where, _element(events, 0), f"an event at {self.reached}")
+            raise BrokenOrder.by(where, show_element(events, 0), f"an event at {self.reached}")
         older = events.start[1:] < events.start[:-1]
         if older.any():
             at = int(np.flatnonzero(older)[0])
-            raise BrokenOrder.by(where, _element(events, at + 1), _element(events, at))
+            raise BrokenOrder.by(where, show_element(events, at + 1), show_element(events, at))
         return int(events.start[-1])
 
     def _refuse(self, batch: EventBatch, at: int, where: str) -> None:
         said = max(self.punctuated, int(batch.slice(0, at).punctuations().max(initial=BEGINNING)))
-        raise BrokenPunctuation.by(where, _element(batch, at), said)
-
-
-def _element(batch: EventBatch, at: int) -> object:
-    return next(elements_of(batch.slice(at, at + 1)))
+        raise BrokenPunctuation.by(where, show_element(batch, at), said)
 
 
 def insert_only(batch: EventBatch) -> bool:

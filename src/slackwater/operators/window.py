@@ -2,7 +2,8 @@
 
 One event becomes one row (tumbling, sliding) or one row per window (hopping). Punctuations are translated to the
 greatest promise that still holds. Its former times stay with the event, as payload columns. A row without a time is in
-no window: it stays one row, without a time and with no end known.
+no window: it stays one row, without a time and with no end known. A window that would end past all times that int64 has
+ends at FOREVER: it has the same events, and is complete when the stream ends.
 
 Invariant: output punctuations never go back. Tumbling and sliding keep the order of their input. Hopping does not:
 the windows of a later event reach back behind those of an earlier one. So on an ordered input it says after every
@@ -19,12 +20,13 @@ import pyarrow as pa
 
 from slackwater.errors import BadTime
 from slackwater.events.batch import EventBatch, punctuation_like
-from slackwater.events.elements import elements_of
 from slackwater.events.gather import gather
+from slackwater.events.shown_values import show_element
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.stream_progress import insert_only
 from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Instant
+from slackwater.progress.saturating import later
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,7 +134,7 @@ class WindowOperator(InterestedOperator[Instant]):
         return pa.RecordBatch.from_arrays(self._schema.keep_times(batch).columns, schema=self._no_rows.schema)
 
     def _ends(self, start: Times, said_at: NDArray[np.int64]) -> Times:
-        ends = start + self._window.size
+        ends = later(start, self._window.size)
         if self._schema.time.untimed:
             ends[start == UNTIMED] = FOREVER
         ends[said_at] = start[said_at]
@@ -155,15 +157,12 @@ class WindowOperator(InterestedOperator[Instant]):
         return [punctuation_like(self._no_rows, reached)]
 
     def _refuse_overflow(self, batch: EventBatch, back: Times, count: Times | None) -> None:
-        """Refuse the first event of which a window would start or end outside int64."""
-        if count is None and batch.start.min() >= BEGINNING + self._window.size and batch.start.max() < FOREVER // 2:
-            return  # far from both ends of time, as all honest events are
-        extent = 0 if count is None else (count - 1) * self._window.apart
-        before_all = batch.start < BEGINNING + np.maximum(back, 0)
+        """Refuse the first event of which a window would start before all times; one that ends after them is open."""
+        if batch.start.min() >= BEGINNING + self._window.size:
+            return  # far from the beginning of time, as all honest events are
+        outside = batch.start < BEGINNING + np.maximum(back, 0)
         if self._schema.time.untimed:
-            before_all |= (batch.start - back == UNTIMED) & (batch.start != UNTIMED)
-        after_all = batch.start - back > FOREVER - self._window.size - extent
-        outside = before_all | after_all
+            outside |= (batch.start - back == UNTIMED) & (batch.start != UNTIMED)
         if count is not None:
             outside &= count > 0
         data = batch.is_data()
@@ -171,5 +170,5 @@ class WindowOperator(InterestedOperator[Instant]):
             outside &= data
         if outside.any():
             at = int(np.flatnonzero(outside)[0])
-            element = next(elements_of(batch.slice(at, at + 1)))
+            element = show_element(batch, at)
             raise BadTime.overflow(f"step {self._step!r}", element, f"assigning {self._window}")

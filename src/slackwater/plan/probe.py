@@ -21,6 +21,7 @@ import pyarrow as pa
 from slackwater.errors import PlanError, SchemaMismatch, StepFailed, message
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import no_rows
+from slackwater.events.shown_values import show_value
 from slackwater.operators.described import describe
 from slackwater.operators.map_batches import RowAnswers
 from slackwater.operators.map_windows import answered_rows
@@ -192,12 +193,17 @@ def _mixes_rows(outputs: Outputs, shown: pa.Schema, step: str) -> bool:
     for nulls in (True, False):
         rows = _made_up(shown, nulls=nulls)
         try:
-            together = select_columns(outputs, rows, step).to_pylist()
-            apart = [select_columns(outputs, rows.slice(i, 1), step).to_pylist()[0] for i in range(rows.num_rows)]
+            together = _spelled(select_columns(outputs, rows, step))
+            apart = [_spelled(select_columns(outputs, rows.slice(i, 1), step))[0] for i in range(rows.num_rows)]
         except StepFailed:
             continue  # made-up values prove nothing when the computation does not take them
-        return repr(together) != repr(apart)
+        return together != apart
     return False
+
+
+def _spelled(rows: pa.RecordBatch) -> list[list[str]]:
+    """The rows as texts, which can be compared whatever they hold."""
+    return [[show_value(column[row]) for column in rows.columns] for row in range(rows.num_rows)]
 
 
 def _made_up(shown: pa.Schema, *, nulls: bool) -> pa.RecordBatch:

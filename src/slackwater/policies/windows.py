@@ -15,7 +15,8 @@ import numpy as np
 
 from slackwater.errors import BadDuration, message
 from slackwater.kernels.past_grid import past_grid
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.instants import FOREVER
+from slackwater.progress.saturating import earlier, later, within_int64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,10 +56,10 @@ class Window(ABC):
         True
         """
         back = self.back(complete_before)
-        too_early = (back > 0) & (complete_before < BEGINNING + np.maximum(back, 0))
-        too_late = (back < 0) & (complete_before > FOREVER + np.minimum(back, 0))
-        moved = np.where(too_early, BEGINNING, complete_before - back)
-        return np.where(too_late | (complete_before == FOREVER), FOREVER, moved)
+        moved = np.where(
+            back < 0, later(complete_before, -np.minimum(back, 0)), earlier(complete_before, np.maximum(back, 0))
+        )
+        return np.where(complete_before == FOREVER, FOREVER, moved)
 
     @abstractmethod
     def done_before(self, bound: Instant) -> Instant:
@@ -85,7 +86,7 @@ class Tumbling(Window):
 
     def done_before(self, bound: Instant) -> Instant:
         """The start of the window that the bound is in."""
-        return _within_int64(_on_grid(bound, self.size, self.offset))
+        return within_int64(_on_grid(bound, self.size, self.offset))
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Hopping(Window):
 
     def done_before(self, bound: Instant) -> Instant:
         """The start of the first window that ends past the bound; those of later windows are not sooner."""
-        return _within_int64(_on_grid(bound - self.size, self.hop, self.offset) + self.hop)
+        return within_int64(_on_grid(bound - self.size, self.hop, self.offset) + self.hop)
 
     def _windows(self, past: NDArray[np.int64]) -> NDArray[np.int64]:
         # Starts at t - past - j * hop count while past + j * hop < size; this is the number of such j, rounded up.
@@ -147,16 +148,12 @@ class Sliding(Window):
 
     def done_before(self, bound: Instant) -> Instant:
         """The first event whose window ends past the bound."""
-        return _within_int64(bound - self.size + 1)
+        return within_int64(bound - self.size + 1)
 
 
 def _on_grid(time: int, size: Duration, offset: Duration) -> int:
     """The last multiple of a size, shifted, that is not after a time."""
     return time - (time - offset) % size
-
-
-def _within_int64(time: int) -> Instant:
-    return min(max(time, BEGINNING), FOREVER)
 
 
 def _refuse_unless_positive(name: str, length: Duration) -> None:

@@ -58,7 +58,7 @@ def _column(values: list[Any], field: pa.Field, source: str) -> pa.Array:
     plain = int if pa.types.is_integer(field.type) else float if pa.types.is_float64(field.type) else None
     if plain is not None and all(type(value) is plain or value is None for value in values):
         return column
-    for value, kept in zip(values, column.to_pylist(), strict=True):
+    for value, kept in zip(values, _as_python(column), strict=True):
         if not _same(value, kept):
             facts = {
                 "source": source,
@@ -68,6 +68,14 @@ def _column(values: list[Any], field: pa.Field, source: str) -> pa.Array:
             }
             raise SourceFailed(message("a value does not fit its column without loss", facts, _HINT))
     return column
+
+
+def _as_python(column: pa.Array) -> list[Any]:
+    """The values of a column; moments in UTC, for in their own zone some may leave the years that Python has."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        column = column.cast(pa.timestamp(kind.unit, "UTC"))
+    return column.to_pylist()
 
 
 def _same(value: Any, kept: Any) -> bool:

@@ -12,6 +12,7 @@ from slackwater.events.kinds import Kind
 from slackwater.events.written_times import as_instant
 from slackwater.progress.clock import Clock, SystemClock
 from slackwater.progress.instants import UNTIMED
+from slackwater.progress.saturating import within_int64
 from slackwater.runners.in_process.runner import InProcessRunner
 from slackwater.runners.runner import Result
 from slackwater.streams.late_rows import late_streams, require_late_rows_taken
@@ -106,7 +107,7 @@ class Query:
         if isinstance(bound, bool) or not isinstance(bound, int):
             hint = "give microseconds since 1970 in UTC, or a sequence number"
             raise PlanError(message("a bound is a whole number", {"got": repr(bound)}, hint))
-        self._runner.ignore_before(bound)
+        self._runner.ignore_before(within_int64(bound))
 
     def run_to_end(self) -> Result:
         """Work until every source has ended."""

@@ -31,8 +31,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from slackwater.errors import BadTime
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.gather import no_columns, no_rows
+from slackwater.events.shown_values import show_element
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.merging.all_told import all_told
 from slackwater.operators.merging.replica_names import ReplicaName, ReplicaNames, Span
@@ -226,6 +228,10 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         judge = self._judge()
         emission = judge.on_batch(0, part)
         self._untimed += judge.late()
+        for batch in emission.batches:
+            if batch.rows:  # all of them before all times: as far as none has come
+                doing = "taking in a replica whose newest event is at the very beginning of int64"
+                raise BadTime.overflow(f"step {self._step!r}", show_element(batch, 0), doing)
         return Emission(side=emission.side)
 
     def _merged(self, port: Port, judged: Emission) -> Emission:

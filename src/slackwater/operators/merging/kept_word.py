@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.errors import BrokenPunctuation
-from slackwater.events.elements import elements_of
 from slackwater.events.kinds import Kind
+from slackwater.events.shown_values import show_element
 from slackwater.kernels.follow_punctuations import NOBODY, follow_revised
 
 if TYPE_CHECKING:
@@ -31,6 +31,6 @@ def said_after(batch: EventBatch, said: Instant, where: str) -> Instant:
     return int(last)
 
 
-def element_at(batch: EventBatch, at: int) -> object:
+def element_at(batch: EventBatch, at: int) -> str:
     """One element of a batch, spelled out for a message."""
-    return next(elements_of(batch.slice(at, at + 1)))
+    return show_element(batch, at)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slackwater.errors import BadElement, message
-from slackwater.events.elements import elements_of
+from slackwater.events.shown_values import show_element
 from slackwater.operators.merging.ordered_replicas import OrderedReplicas
 from slackwater.operators.row_bytes import RowCodec
 
@@ -71,7 +71,7 @@ class MergeOrderedAlike(OrderedReplicas):
         return [held[first:stop] for first, stop in pairwise(encoded.offsets.tolist())]
 
     def _refuse(self, port: Port, tied: EventBatch, at: int) -> None:
-        element = next(elements_of(tied.slice(at, at + 1)))
+        element = show_element(tied, at)
         place = self._count.get(port, 0) + at
         facts = {"replica": port, "element": element, "others told": f"another row as number {place} of its time"}
         hint = "leave ties_alike=True out if rows of one time may come in any order"

@@ -19,7 +19,8 @@ from slackwater.operators.merging.kept_word import element_at
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.operators.row_bytes import WORD, RowCodec
 from slackwater.policies.agreement import Agreement, Revise, Tell
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.instants import BEGINNING
+from slackwater.progress.saturating import within_int64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,7 +152,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         return int(self._standing[port, standing.TELLS])
 
     def _agree_before(self, port: Port, t: Instant) -> list[EventBatch]:
-        return super()._agree_before(port, min(t, FOREVER - self._lag) + self._lag)
+        return super()._agree_before(port, within_int64(t + self._lag))
 
     @property
     def complete_before(self) -> Instant:

@@ -19,13 +19,15 @@ from slackwater.errors import BrokenPunctuation, SlackwaterError, SourceFailed
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.changes import ChangeLog, concerned_from
 from slackwater.events.kinds import Kind
+from slackwater.events.shown_values import show_row
 from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
 from slackwater.operators.interest import Interest
 from slackwater.plan.feed import HeedsFeedback
 from slackwater.plan.properties import Stamps
 from slackwater.policies.punctuations import When
-from slackwater.progress.instants import BEGINNING, Instant
+from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.progress.punctuation import Origin, Punctuation
+from slackwater.progress.saturating import within_int64
 from slackwater.runners.in_process.ports import Output
 from slackwater.runners.runner import Counters
 
@@ -107,7 +109,7 @@ class SourceDriver(Output):
             return
         said, broken = follow_punctuations(concerned_from(batch), batch.kinds(), int(Kind.PUNCTUATE), self._said)
         if broken != NOBODY:
-            came = ChangeLog(self._schema).show(batch.slice(broken, broken + 1)).to_pylist()[0]
+            came = show_row(ChangeLog(self._schema).show(batch.slice(broken, broken + 1)), 0)
             before = max(self._said, int(batch.slice(0, broken).punctuations().max(initial=BEGINNING)))
             raise BrokenPunctuation.by(f"source {self.name!r}", came, self._schema.time.show(before))
         self._said = int(said)
@@ -117,7 +119,7 @@ class SourceDriver(Output):
             return
         if self._promised > BEGINNING and batch.start.min() < self._promised:
             row = int(np.flatnonzero(batch.start < self._promised)[0])
-            came = self._schema.show(batch.slice(row, row + 1)).to_pylist()[0]
+            came = show_row(self._schema.show(batch.slice(row, row + 1)), 0)
             raise BrokenPunctuation.by(f"source {self.name!r}", came, self._schema.time.show(self._promised))
         lead = int(batch.start.max()) - arrived
         self._lead = lead if self._lead is None else max(self._lead, lead)
@@ -130,7 +132,8 @@ class SourceDriver(Output):
         if self._stamps is Stamps.INTERNAL:
             complete_before = now
         elif self._lead is not None and self.policy.skew is not None:
-            complete_before = now + self._lead - self.policy.skew
+            # Only a source that has ended promises all times.
+            complete_before = min(within_int64(now + self._lead - self.policy.skew), FOREVER - 1)
         else:
             return None
         if complete_before <= self._promised:

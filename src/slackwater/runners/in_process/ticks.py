@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from slackwater.policies.punctuations import When
@@ -44,7 +45,8 @@ def next_wake(sources: Sequence[SourceDriver], now: Instant, asked_in_vain: int 
     beats = [max(source.next_beat - now, 0) / 1_000_000 for source in sources if _beats(source)]
     if asked_in_vain is not None and any(source.promises_by_clock for source in sources):
         beats.append(min(ASK_AGAIN_SECONDS * 2 ** min(asked_in_vain, 10), ASK_AGAIN_AT_MOST_SECONDS))
-    return min(beats, default=None)
+    # No lock can be waited for longer; whoever wakes too early looks again.
+    return min(*beats, threading.TIMEOUT_MAX) if beats else None
 
 
 def _beats(source: SourceDriver) -> bool:

@@ -217,7 +217,10 @@ def _scale_of(kind: pa.DataType) -> _Scale:
 
 
 def _assign_window(step: AssignWindow, schema: EventSchema, columns: Columns, times: _Times) -> _NativeStep:
-    """Give each row the start and the end of its window; none where the time, or the window, is out of range."""
+    """Give each row the start and the end of its window; no start where that, or the time, is out of range.
+
+    A window that would end past all times has no end, as in the operator.
+    """
     if schema.time.untimed:
         raise NotNative("times that are missing and times that are refused would look alike behind a window")
     time = columns.raw(schema.time.name)
@@ -226,9 +229,8 @@ def _assign_window(step: AssignWindow, schema: EventSchema, columns: Columns, ti
     instant = sf.when(times.refused, sf.lit(None)).otherwise(scale.read(time.column))
     past = sf.lit(0) if grid is None else _past_grid(instant, grid, offset)
     start = sf.try_subtract(instant, past)
-    in_range = (start >= sf.lit(-(-BEGINNING // scale.unit))) & (start <= sf.lit(FOREVER // scale.unit - size))
-    start = sf.when(in_range, start)
-    end = start + sf.lit(size)
+    start = sf.when(start >= sf.lit(-(-BEGINNING // scale.unit)), start)
+    end = sf.when(start <= sf.lit(FOREVER // scale.unit - size), start + sf.lit(size))
     known_end = sf.when(end != sf.lit(FOREVER), end)
     made = [scale.write(start), scale.write(known_end), *(columns.shown(name).column for name in schema.columns)]
     named = [column.alias(name) for column, name in zip(made, step.schema.columns, strict=True)]

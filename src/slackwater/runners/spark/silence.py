@@ -160,7 +160,8 @@ class Silence:
 
     def _promise(self, number: int, silent: _Silent, now: Instant) -> Instant:
         went_on = max(now - silent.goes_on_from, 0) if self.calendar[number] else 0
-        return min(silent.complete_before + went_on, FOREVER)
+        # Only a source that has ended promises all times.
+        return min(silent.complete_before + went_on, FOREVER - 1)
 
     def _alike(self, heard: Heard, number: int) -> list[tuple[Instant, Instant]]:
         """Last arrival and newest time of each source that has sent something, with the same kind of time."""
