@@ -206,7 +206,8 @@ def follow(
     is, from 0 to that.
 
     >>> nothing = np.empty(0, dtype=np.int64)
-    >>> progress = np.array([LEAST, LEAST, 0, LEAST])
+    >>> least = -(2**63)
+    >>> progress = np.array([least, least, 0, least])
     >>> found = follow(np.array([20, 23, 14]), (nothing, nothing), np.array([5]), (2, NEVER), progress)
     >>> found.first.tolist(), found.bounds[1:].tolist(), found.behind, progress[:3].tolist()
     ([0, 2], [[18]], True, [23, 23, 1])
