@@ -40,8 +40,9 @@ mutants: $(READY) ## plant small bugs in kernels, operators and sinks, and list 
 bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|spark|all, QUICK=1 for the short run: a table, then one JSON line
 	@$(BIN)/python benchmarks/run.py $(NAME) $(if $(QUICK),--quick)
 
-figures: $(READY) ## redraw docs/figures from benchmarks/results
+figures: $(READY) ## redraw docs/figures and fill the figures of README.md and benchmarks/README.md from benchmarks/results
 	@$(BIN)/python benchmarks/figures.py
+	@$(BIN)/python benchmarks/quote.py
 
 format: $(READY) ## let ruff lay out the code
 	@$(BIN)/ruff format .

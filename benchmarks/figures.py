@@ -91,7 +91,9 @@ def sort(kept: dict[str, Any]) -> None:
         with picture(f"sort_online_{name}", f"Sorting online: {_words(name)} (figure 8)", machine) as axes:
             for contender, colour in _CONTENDERS.items():
                 points = [(int(f), by[contender]) for f, by in speeds.items() if contender in by]
-                width = 2.5 if contender == "slackwater" else 1.2
+                if not points:
+                    continue
+                width = 2.5 if contender == "kernel" else 1.2
                 style = {"marker": "o", "markersize": 3, "linewidth": width, "color": colour, "label": contender}
                 axes.plot(*zip(*points, strict=True), **style)
             axes.set_xscale("log")
@@ -102,7 +104,8 @@ def sort(kept: dict[str, Any]) -> None:
 
 
 _CONTENDERS = {
-    "slackwater": COLOURS["C"],
+    "kernel": COLOURS["C"],
+    "paper's Impatience": "#66bd63",
     "numpy adaptor": "#92c5de",
     "packed suffix": COLOURS["B"],
     "compiled adaptor": COLOURS["D"],
@@ -141,18 +144,21 @@ _EARLY = {
 
 
 def bands(kept: dict[str, Any]) -> None:
-    """Figure 10 of the Impatience paper: speed and memory of the four methods on both streams."""
+    """Figure 10 of the Impatience paper: speed and memory of the methods on both streams."""
     for name in kept["series"]["throughput"]:
-        for what, unit in (("throughput", "million events per second"), ("memory", "most bytes held, MiB")):
+        for what, unit in (("throughput", "million events per second"), ("held", "most bytes held, MiB")):
+            if what not in kept["series"]:
+                continue
             by_query = kept["series"][what][name]
-            with picture(f"bands_{what}_{name}", f"{_words(name)}: {what} (figure 10)", kept["machine"]) as axes:
+            kind = {"held": "memory"}.get(what, what)
+            with picture(f"bands_{kind}_{name}", f"{_words(name)}: {kind} (figure 10)", kept["machine"]) as axes:
                 queries = [query for query in by_query if "," not in query]
                 for place, (method, colour) in enumerate(_METHODS.items()):
                     heights = [by_query[query][method] for query in queries]
-                    at = [number + 0.2 * (place - 1.5) for number in range(len(queries))]
-                    axes.bar(at, heights, width=0.2, color=colour, label=method)
+                    at = [number + 0.16 * (place - 2) for number in range(len(queries))]
+                    axes.bar(at, heights, width=0.16, color=colour, label=method)
                 axes.set_xticks(range(len(queries)), queries)
-                if what == "memory":
+                if what == "held":
                     axes.set_yscale("log")
                     axes.set_ylim(bottom=1)
                 axes.set_ylabel(unit)
@@ -161,6 +167,7 @@ def bands(kept: dict[str, Any]) -> None:
 
 _METHODS = {
     "advanced": COLOURS["C"],
+    "band 2": "#66bd63",
     "basic": COLOURS["A"],
     "MinLatency": COLOURS["B"],
     "MaxLatency": COLOURS["D"],
@@ -196,6 +203,17 @@ def merge(kept: dict[str, Any]) -> None:
         axes.set_xlabel("part of the events that are disordered and revised")
         axes.set_ylabel("adjusts")
         axes.legend(frameon=False)
+    for what, curves in series.get("growth", {}).items():
+        for kind, unit in (("ns", "nanoseconds per element"), ("mib", "most in memory, MiB")):
+            title = f"{'Time' if kind == 'ns' else 'Space'} by {_words(what)} (Table IV)"
+            with picture(f"merge_growth_{kind}_by_{what}", title, machine) as axes:
+                for (variant, values), colour in zip(curves[kind].items(), _VARIANTS, strict=False):
+                    axes.plot(curves["values"], values, marker="o", markersize=3, color=colour, label=variant)
+                axes.set_xscale("log")
+                axes.set_yscale("log")
+                axes.set_xlabel(_words(what))
+                axes.set_ylabel(unit)
+                axes.legend(frameon=False, fontsize=8)
     with picture("merge_lag", "Two of three replicas lag behind (the report's figure 5)", machine) as axes:
         axes.plot(series["lag"]["seconds"], series["lag"]["speed"], marker="o", color=COLOURS["C"])
         axes.set_xlabel("seconds behind, at 5,000 elements per second")

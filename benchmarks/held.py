@@ -12,20 +12,25 @@ and Python's own objects. The process's memory has all of it.
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
 BATCH_ROWS = 262_144
 """Rows of a copied batch: as many as the runner takes from a source at once."""
+
+T = TypeVar("T")
 
 Range: TypeAlias = tuple[int, int]
 """Where memory begins, and where it ends."""
@@ -70,6 +75,21 @@ def resident_bytes(what: str = "VmRSS") -> int:
 def forget_peak() -> None:
     """Let VmHWM begin anew with what is in use now."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def growth(work: Callable[[], Any]) -> int:
+    """By how many bytes this process grows, at its peak, while something is done: scratch space and all."""
+    gc.collect()
+    forget_peak()
+    before = resident_bytes()
+    work()
+    return resident_bytes("VmHWM") - before
+
+
+def in_fresh_process(work: Callable[..., T], *arguments: Any) -> T:
+    """Do something in a process that has done nothing else, so that no memory lies about for it to use again."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(work, *arguments).result()
 
 
 def _ranges(value: Any) -> Iterator[Range]:

@@ -14,10 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 RESULTS = Path(__file__).parent / "results"
 """Where a full run leaves its figures, for make figures and for review."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The seconds that work took where it was done: what a contender in another process returns."""
+
+    seconds: float
+
+
+FORMAT = 2
+"""Which names the figures of a result file have: 2 since whole operators and kernels have names of their own."""
 
 
 def interleaved(contenders: Mapping[str, Callable[[], Any]], repeats: int, warm_up: int = 1) -> dict[str, list[float]]:
@@ -28,13 +39,20 @@ def interleaved(contenders: Mapping[str, Callable[[], Any]], repeats: int, warm_
             gc.freeze()  # what lives already, modules and compiled kernels, is not searched again before every run
         for name, work in contenders.items():
             gc.collect()
-            begun = time.perf_counter()
-            work()
-            taken = time.perf_counter() - begun
+            taken = _seconds(work)
             if round_number >= warm_up:
                 seconds[name].append(taken)
     gc.unfreeze()
     return seconds
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    begun = time.perf_counter()
+    made = work()
+    if isinstance(made, Taken):
+        return made.seconds
+    del made  # giving the memory back is part of the work
+    return time.perf_counter() - begun
 
 
 def medians(seconds: Mapping[str, Sequence[float]]) -> dict[str, float]:
@@ -45,6 +63,11 @@ def medians(seconds: Mapping[str, Sequence[float]]) -> dict[str, float]:
 def times_slower(rival: Sequence[float], ours: Sequence[float]) -> float:
     """How many times as long a rival takes: the median over the rounds, for within a round both met the same mood."""
     return statistics.median(theirs / own for theirs, own in zip(rival, ours, strict=True))
+
+
+def least(ratios: Iterable[float]) -> float:
+    """The least of some ratios, as it is quoted."""
+    return round(min(ratios), 2)
 
 
 def machine() -> dict[str, Any]:
@@ -87,7 +110,7 @@ class Report:
     def save(self) -> None:
         """Keep the figures of a full run, with the machine they were measured on."""
         RESULTS.mkdir(exist_ok=True)
-        kept = {"machine": machine(), "figures": self.figures, "series": self.series}
+        kept = {"format": FORMAT, "machine": machine(), "figures": self.figures, "series": self.series}
         (RESULTS / f"{self.name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

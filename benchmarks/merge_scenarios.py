@@ -1,26 +1,18 @@
-"""Bursts and congestion, which a merge of replicas hides; and plans that race, of which it follows the faster.
+"""Bursts and congestion, which a merge of replicas hides.
 
-In the first two elements have arrival times of their own making (a virtual clock), so that the picture is the same on
+Elements have arrival times of their own making (a virtual clock), so that the picture is the same on
 every machine: every replica is due to send 5,000 elements per second, is held up now and then, and then catches up as
 fast as it can. What has arrived in a slice of time is merged, replica by replica, and counted where it goes out.
 
-In the race two plans select the same rows by functions of their own, each dear where the other is cheap, on a thread of
-its own; dear means to wait, as for an answer from elsewhere, so that they do not share a processor. Times are real.
-
-Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section VI-E, figures 7 to 9.
+Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section VI-E, figures 7 and 8.
 """
 
 from __future__ import annotations
 
-import time
-from functools import partial
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-import slackwater as sw
 from replicated import Generator
 from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
 
@@ -53,7 +45,6 @@ def run(report: Report, *, quick: bool) -> None:
     seconds = 6 if quick else 30
     _scenario(report, "bursts", seconds, replicas=4, holdups=_bursts)
     _scenario(report, "congestion", seconds, replicas=3, holdups=_congestion)
-    _plan_switching(report, dear=30e-6 if quick else 40e-6)
 
 
 def _bursts(replica: int, elements: int) -> Seconds:
@@ -113,62 +104,6 @@ def _merged(told: Sequence[Replica], arrivals: Sequence[Seconds], edges: Seconds
         for port, batch in enumerate(together):
             out[place] += sum(released.rows for released in merge.on_batch(port, batch).batches)
     return out
-
-
-# ---- plans that race -------------------------------------------------------------------------------------------------
-
-
-def _plan_switching(report: Report, dear: float) -> None:
-    """Two plans for 200,000 rows, dear for small and for large values; sequences of either take turns ten times."""
-    rows = _alternating(np.random.default_rng(30))
-    source = sw.stream(rows, time="at").assume_ordered()
-    plans = [source.where(partial(_costly, small_is_dear, dear)) for small_is_dear in (True, False)]
-    expected = int(np.count_nonzero(rows["x"].to_numpy() % 2 == 0))
-    alone = [_seconds(plan.run, expected) for plan in plans]
-    merged = {feedback: _seconds(partial(_raced, plans, feedback=feedback), expected) for feedback in (False, True)}
-    report.table(
-        f"plan switching, {1e6 * dear:.0f} microseconds for each dear row: seconds (figure 9)",
-        ("UDF0", "UDF1", "merged", "merged, with feedback"),
-        [[*alone, *merged.values()]],
-    )
-    report.figures["feedback_speedup"] = round(min(alone) / merged[True], 2)
-    report.figures["speedup_without_feedback"] = round(min(alone) / merged[False], 2)
-
-
-def _alternating(rng: np.random.Generator) -> pa.Table:
-    """Sequences of 10,000 to 30,000 rows, of small values and of large ones in turn: 200,000 rows, nine switches."""
-    lengths = rng.integers(10_000, 30_000, 10)
-    lengths = np.diff(np.round(np.cumsum([0, *lengths]) * (200_000 / lengths.sum())).astype(np.int64))
-    large = np.repeat(np.arange(10) % 2, lengths)
-    values = large * 1_000 + rng.integers(0, 1_000, len(large))
-    return pa.table({"at": np.arange(len(values)), "x": values})
-
-
-def _costly(small_is_dear: bool, dear: float, rows: pa.RecordBatch) -> pa.Array:
-    """Keep even values; wait for each that is dear."""
-    values = rows.column("x").to_numpy()
-    time.sleep(dear * np.count_nonzero((values < 1_000) == small_is_dear))
-    return pa.array(values % 2 == 0)
-
-
-def _raced(plans: Sequence[sw.OrderedStream], *, feedback: bool) -> sw.Result:
-    race = sw.Race(*plans, feedback=feedback)
-    threads = [Thread(target=race.run_plan, args=[number]) for number in range(len(plans))]
-    for thread in threads:
-        thread.start()
-    result = race.merged.run()
-    for thread in threads:
-        thread.join()
-    return result
-
-
-def _seconds(work: Callable[[], sw.Result], expected: int) -> float:
-    """How long something takes, which must give so many rows."""
-    begun = time.perf_counter()
-    found = work().table.num_rows
-    taken = time.perf_counter() - begun
-    assert found == expected, (found, expected)
-    return taken
 
 
 # ---- rates -----------------------------------------------------------------------------------------------------------

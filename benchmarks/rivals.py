@@ -1,13 +1,12 @@
 """Other ways to sort a whole column of times: each gives the sorted times and the rows in that order.
 
-All run on one thread. Each is written as its users would write it for speed: in place where that is possible, with no
-check that the others do not make.
+Each is written as its users would write it for speed: in place where that is possible, with no check that the others do
+not make. Polars and DuckDB run as they come, with all cores.
 """
 
 from __future__ import annotations
 
 import heapq
-import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     Column = NDArray[np.int64]
     Sorted = tuple[Any, Any]
     """The sorted times and the rows: arrays, or lists where the rival is plain Python."""
-
-os.environ["POLARS_MAX_THREADS"] = "1"  # read once, when Polars is imported, which is why that happens further down
 
 
 def numpy_stable(times: Column) -> Sorted:
@@ -67,9 +64,7 @@ def polars_sort(times: Column) -> Sorted:
 def _database() -> Any:
     import duckdb
 
-    connection = duckdb.connect()
-    connection.execute("SET threads = 1")
-    return connection
+    return duckdb.connect()
 
 
 def duckdb_sort(times: Column) -> Sorted:

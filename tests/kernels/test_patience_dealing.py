@@ -139,6 +139,24 @@ def test_a_stream_in_one_call_is_the_same_as_its_calls(
     assert (at_once.runs, at_once.buffered) == (0, 0)
 
 
+@given(STEPS)
+def test_events_with_punctuations_between_them_in_one_call_are_the_same_as_their_calls(
+    steps: list[tuple[list[int], int]],
+) -> None:
+    """What is released, and what is still held behind it; nothing of the room for what might have been."""
+    one, many = PatienceSorter(), PatienceSorter()
+    before = np.maximum.accumulate(column([complete_before for _, complete_before in steps]))
+    expected: list[tuple[int, int]] = []
+    for (times, _), complete_before in zip(steps, before.tolist(), strict=True):
+        many.push(column(times))
+        expected += pairs(many.punctuate(complete_before))
+    stops = np.cumsum(column(len(times) for times, _ in steps))
+    released = one.push_punctuated(column(time for times, _ in steps for time in times), stops, before)
+    assert pairs(released) == expected
+    assert one.dealt() == many.dealt()
+    one.check()
+
+
 @pytest.mark.parametrize("latency", [0, 3, FOREVER])
 def test_high_water_minus_latency_stays_within_int64(latency: int) -> None:
     """Near the earliest instant there is nothing to release; the latest comes out at the end."""

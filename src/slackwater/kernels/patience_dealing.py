@@ -127,7 +127,22 @@ class PatienceSorter:
         """
         promises = np.append(_promises(times, every, latency), LATEST)
         stops = np.minimum(every * np.arange(1, len(promises) + 1), len(times))
-        return self._sort(times, stops, promises, self.buffered + len(times))
+        return self.push_punctuated(times, stops, promises)
+
+    def push_punctuated(self, times: Column, stops: Column, complete_before: Column) -> tuple[Column, Column]:
+        """Push events with punctuations between them, in one compiled loop; return what they release, end to end.
+
+        Punctuation i comes after event number `stops[i]`; the last one comes after the last event.
+
+        >>> sorter = PatienceSorter()
+        >>> sorter.push_punctuated(np.array([2, 6, 5, 1]), np.array([2, 4]), np.array([3, 6]))[0].tolist()
+        [2, 1, 5]
+        >>> sorter.buffered
+        1
+        """
+        released = self._sort(times, stops, complete_before, self.buffered + len(times))
+        written = int(self._tally[WRITTEN])
+        return released[0][:written], released[1][:written]
 
     def _sort(self, times: Column, stops: Column, complete_before: Column, due: int) -> tuple[Column, Column]:
         """Push events and punctuate; there is room for what is due."""
