@@ -34,7 +34,8 @@ for batch in np.array_split(times, 7):
 pieces += sorter.release(2**63 - 1)
 order = np.concatenate([piece.rows for piece in pieces])
 addresses = np.array([times.ctypes.data, times[100_000:].ctypes.data], dtype=np.uint64)
-gathered = gather_segments(addresses, locate(order, np.array([0, 100_000, 300_000])), 64)
+gathered = np.empty(300_000, dtype=np.int64)
+gather_segments(addresses, locate(order, np.array([0, 100_000, 300_000])), gathered)
 print(json.dumps({
     "in order": bool((order == np.argsort(times, kind="stable")).all()),
     "gathered": bool((gathered == np.sort(times)).all()),

@@ -273,3 +273,40 @@ def test_columns_that_cannot_be_null_stay_so() -> None:
         store.append(pa.record_batch(rows, schema=schema))
     for numbers in ([149, 3], [5, 6, 7], []):
         assert store.take(np.array(numbers, dtype=np.int64)).schema == schema
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("nulls", [False, True])
+def test_long_stretches_of_several_segments_come_as_asked_for(kind: str, nulls: bool) -> None:
+    """Columns that only Arrow can gather are taken stretch by stretch then."""
+    arrow_type, value = _KINDS[kind]
+    values = [None if nulls and n % 7 == 0 else value(n) for n in range(1_550)]
+    plain = arrow_type.value_type if pa.types.is_run_end_encoded(arrow_type) else arrow_type
+    store = RowStore(pa.schema({"x": arrow_type}))
+    for first, stop in ((0, 1_000), (1_000, 1_400), (1_400, 1_550)):  # so much shorter are not put together
+        column = pa.array(values[first:stop], plain)
+        store.append(pa.record_batch({"x": pc.run_end_encode(column) if plain != arrow_type else column}))
+    asked = np.concatenate([np.arange(999, 99, -1), np.arange(1_400, 1_550), np.arange(1_000, 1_400)])
+    taken = store.take(asked).column("x")
+    assert taken.type == arrow_type
+    whole = pa.array(values, plain).to_pylist()
+    assert str(taken.to_pylist()) == str([whole[row] for row in asked])  # as words, in which NaN is NaN
+    assert len(store) == 100
+
+
+def test_a_dictionary_that_all_segments_share_is_not_made_anew() -> None:
+    """Only the places in it are gathered; one that is not shared is put together with the others."""
+    words = pa.array(["a", "b", "c"])
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 1] * 30_000, pa.int32()), words)
+    store = RowStore(pa.schema({"x": column.type}))
+    for first in (0, 60_000):
+        store.append(pa.record_batch({"x": column.slice(first, 60_000)}))
+    asked = np.arange(119_999, -1, -1)
+    taken = store.take(asked[:100_000]).column("x")
+    assert taken.dictionary.buffers()[2].address == words.buffers()[2].address
+    assert taken.to_pylist() == column.take(pa.array(asked[:100_000])).to_pylist()
+    other = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 40_000, pa.int32()), pa.array(["c", "d"]))
+    store.append(pa.record_batch({"x": other}))
+    rest = np.concatenate([np.arange(120_000, 200_000), asked[100_000:]])
+    expected = [*other.to_pylist(), *column.take(pa.array(asked[100_000:])).to_pylist()]
+    assert store.take(rest).column("x").to_pylist() == expected

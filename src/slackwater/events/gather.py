@@ -49,6 +49,14 @@ def gather_column(parts: list[pa.Array], indices: pa.Array) -> pa.Array:
     return taken.cast(kind) if _needs_plain_form(kind) else taken
 
 
+def concat_columns(parts: list[pa.Array]) -> pa.Array:
+    """Lay arrays of one type end to end; dictionaries become one."""
+    kind = parts[0].type
+    if not pa.types.is_run_end_encoded(kind):
+        return pa.concat_arrays(parts)
+    return pc.run_end_encode(pa.concat_arrays([_plain(part) for part in parts]), run_end_type=kind.run_end_type)
+
+
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
     """A batch without rows, of any columns: Arrow makes empty columns of every type only where it makes nulls."""
     if not len(schema):

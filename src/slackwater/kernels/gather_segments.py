@@ -1,7 +1,8 @@
 """Gathers rows that lie scattered over many segments of memory, as if the segments were one column.
 
 Arrow takes rows from one array quickly and from many slowly: it lays the many end to end first. Here the segments stay
-where they are and are known by their addresses; the caller keeps them alive.
+where they are and are known by their addresses; the caller keeps them alive. Rows that follow each other lie in one
+segment, as a rule: such a stretch is found once, and then gathered column by column without another look.
 
 Cost: O(rows), and O(segments) to make a table of where they lie.
 """
@@ -27,23 +28,41 @@ _PAGE_BITS = 12
 """Rows are looked up by pages of 4,096: most segments are longer, so that a page names the segment of its rows."""
 
 
-@kernel(f"void({', '.join([_READ.format('int64')] * 3)}, int32[::1], int64[::1], int64[::1])")
-def _locate(
+_GLANCE = 64
+"""Rows that are looked at together for one that lies in another segment."""
+
+
+@kernel(f"int64({', '.join([_READ.format('int64')] * 3)}, int64[::1], int64[::1], int64[::1])")
+def _find_stretches(
     rows: NDArray[np.int64],
     firsts: NDArray[np.int64],
     pages: NDArray[np.int64],
-    segment: NDArray[np.int32],
-    place: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    segments: NDArray[np.int64],
     counts: NDArray[np.int64],
-) -> None:
-    for i in range(len(rows)):
-        row = rows[i]
-        at = pages[(row - firsts[0]) >> _PAGE_BITS]
-        while firsts[at + 1] <= row:
-            at += 1
-        segment[i] = at
-        place[i] = row - firsts[at]
-        counts[at] += 1
+) -> int:
+    """Fill in where stretches of rows in one segment begin, and their segments; return how many there are."""
+    at, stretches = 0, 0
+    while at < len(rows):
+        segment = pages[(rows[at] - firsts[0]) >> _PAGE_BITS]
+        while firsts[segment + 1] <= rows[at]:
+            segment += 1
+        begins[stretches], segments[stretches] = at, segment
+        stretches += 1
+        first, length, stop = firsts[segment], uint64(firsts[segment + 1] - firsts[segment]), at + 1
+        while stop + _GLANCE <= len(rows):
+            glance, outside = rows[stop : stop + _GLANCE], 0
+            for i in range(_GLANCE):
+                outside += uint64(glance[i] - first) >= length
+            if outside:
+                break
+            stop += _GLANCE
+        while stop < len(rows) and uint64(rows[stop] - first) < length:
+            stop += 1
+        counts[segment] += stop - at
+        at = stop
+    begins[stretches] = at
+    return stretches
 
 
 def _loader(width: int) -> Any:
@@ -61,31 +80,39 @@ def _loader(width: int) -> Any:
 
 _load_8, _load_16, _load_32, _load_64 = (_loader(width) for width in (8, 16, 32, 64))
 
-_PLACES = f"{_READ.format('uint64')}, {_READ.format('int32')}, {_READ.format('int64')}"
+_STRETCHES = ", ".join([_READ.format("uint64"), *[_READ.format("int64")] * 4])
 
 
-@kernel(f"void({_PLACES}, int8[::1])")
-def _gather_8(addresses: Any, segment: Any, place: Any, gathered: Any) -> None:
-    for i in range(len(place)):
-        gathered[i] = _load_8(addresses[segment[i]] + uint64(place[i]))
+@kernel(f"void({_STRETCHES}, int8[::1])")
+def _gather_8(addresses: Any, rows: Any, begins: Any, segments: Any, firsts: Any, gathered: Any) -> None:
+    for stretch in range(len(segments)):
+        address, first = addresses[segments[stretch]], firsts[segments[stretch]]
+        for i in range(begins[stretch], begins[stretch + 1]):
+            gathered[i] = _load_8(address + uint64(rows[i] - first))
 
 
-@kernel(f"void({_PLACES}, int16[::1])")
-def _gather_16(addresses: Any, segment: Any, place: Any, gathered: Any) -> None:
-    for i in range(len(place)):
-        gathered[i] = _load_16(addresses[segment[i]] + uint64(place[i] * 2))
+@kernel(f"void({_STRETCHES}, int16[::1])")
+def _gather_16(addresses: Any, rows: Any, begins: Any, segments: Any, firsts: Any, gathered: Any) -> None:
+    for stretch in range(len(segments)):
+        address, first = addresses[segments[stretch]], firsts[segments[stretch]]
+        for i in range(begins[stretch], begins[stretch + 1]):
+            gathered[i] = _load_16(address + uint64((rows[i] - first) * 2))
 
 
-@kernel(f"void({_PLACES}, int32[::1])")
-def _gather_32(addresses: Any, segment: Any, place: Any, gathered: Any) -> None:
-    for i in range(len(place)):
-        gathered[i] = _load_32(addresses[segment[i]] + uint64(place[i] * 4))
+@kernel(f"void({_STRETCHES}, int32[::1])")
+def _gather_32(addresses: Any, rows: Any, begins: Any, segments: Any, firsts: Any, gathered: Any) -> None:
+    for stretch in range(len(segments)):
+        address, first = addresses[segments[stretch]], firsts[segments[stretch]]
+        for i in range(begins[stretch], begins[stretch + 1]):
+            gathered[i] = _load_32(address + uint64((rows[i] - first) * 4))
 
 
-@kernel(f"void({_PLACES}, int64[::1])")
-def _gather_64(addresses: Any, segment: Any, place: Any, gathered: Any) -> None:
-    for i in range(len(place)):
-        gathered[i] = _load_64(addresses[segment[i]] + uint64(place[i] * 8))
+@kernel(f"void({_STRETCHES}, int64[::1])")
+def _gather_64(addresses: Any, rows: Any, begins: Any, segments: Any, firsts: Any, gathered: Any) -> None:
+    for stretch in range(len(segments)):
+        address, first = addresses[segments[stretch]], firsts[segments[stretch]]
+        for i in range(begins[stretch], begins[stretch + 1]):
+            gathered[i] = _load_64(address + uint64((rows[i] - first) * 8))
 
 
 _GATHER = {8: _gather_8, 16: _gather_16, 32: _gather_32, 64: _gather_64}
@@ -95,10 +122,18 @@ WIDTHS = frozenset(_GATHER)
 
 
 class Places(NamedTuple):
-    """In which segment each row lies, at which place there, and how many rows lie in each segment."""
+    """Where rows lie: stretches of rows in one segment, and how many rows lie in each segment."""
 
-    segment: NDArray[np.int32]
-    place: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    """Where each stretch begins, and after them all where the last one ends."""
+
+    segments: NDArray[np.int64]
+    """The segment of each stretch."""
+
+    firsts: NDArray[np.int64]
+    """The numbers of the segments' first rows, and the number after the last row of all."""
+
     counts: NDArray[np.int64]
 
 
@@ -107,25 +142,24 @@ def locate(rows: NDArray[np.int64], firsts: NDArray[np.int64]) -> Places:
 
     `firsts` are the numbers of the segments' first rows, and the number after the last row of all.
 
-    >>> places = locate(np.array([7, 0, 4]), np.array([0, 3, 5, 8]))
-    >>> places.segment.tolist(), places.place.tolist(), places.counts.tolist()
-    ([2, 0, 1], [2, 0, 1], [1, 1, 1])
+    >>> places = locate(np.array([7, 6, 0, 4]), np.array([0, 3, 5, 8]))
+    >>> places.begins.tolist(), places.segments.tolist(), places.counts.tolist()
+    ([0, 2, 3, 4], [2, 0, 1], [1, 1, 2])
     """
     pages = np.searchsorted(firsts, np.arange(firsts[0], firsts[-1], 1 << _PAGE_BITS), side="right") - 1
-    segment, place = np.empty(len(rows), dtype=np.int32), np.empty(len(rows), dtype=np.int64)
+    begins, segments = np.empty(len(rows) + 1, dtype=np.int64), np.empty(len(rows), dtype=np.int64)
     counts = np.zeros(len(firsts) - 1, dtype=np.int64)
-    _locate(rows, firsts, pages, segment, place, counts)
-    return Places(segment, place, counts)
+    stretches = _find_stretches(rows, firsts, pages, begins, segments, counts)
+    return Places(rows, begins[: stretches + 1], segments[:stretches], firsts, counts)
 
 
-def gather_segments(addresses: NDArray[np.uint64], places: Places, width: int) -> NDArray[np.generic]:
-    """Gather values of `width` bits; `addresses` are those of the segments' first values.
+def gather_segments(addresses: NDArray[np.uint64], places: Places, gathered: NDArray[Any]) -> None:
+    """Gather values of a fixed width into a column of integers; `addresses` are those of the segments' first values.
 
-    >>> a, b = np.array([1.5, 2.5]), np.array([7.5])
+    >>> a, b, gathered = np.array([15, 25]), np.array([75]), np.empty(2, dtype=np.int64)
     >>> addresses = np.array([a.ctypes.data, b.ctypes.data], dtype=np.uint64)
-    >>> gather_segments(addresses, locate(np.array([2, 0]), np.array([0, 2, 3])), 64).view(np.float64).tolist()
-    [7.5, 1.5]
+    >>> gather_segments(addresses, locate(np.array([2, 0]), np.array([0, 2, 3])), gathered)
+    >>> gathered.tolist()
+    [75, 15]
     """
-    gathered = np.empty(len(places.place), dtype=f"int{width}")
-    _GATHER[width](addresses, places.segment, places.place, gathered)
-    return gathered
+    _GATHER[8 * gathered.itemsize](addresses, *places[:-1], gathered)

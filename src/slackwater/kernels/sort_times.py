@@ -30,6 +30,9 @@ _SLICE: Final = 2 * BLOCK
 _SAMPLED: Final = 256
 """One in so many times is looked at to find slices of about equal size."""
 
+_SELDOM_LATE: Final = 1 / 16
+"""The share of late events below which a column of long runs is nearly in order, and better sorted in blocks."""
+
 _MANY: Final = 1 / 8
 """The share of events put aside beyond which a column has no order to build on."""
 
@@ -49,11 +52,16 @@ def sort_times(times: Column) -> Piece:
     times = np.ascontiguousarray(times)
     beginning = times[:BLOCK]
     # Whether the whole column is worth a look is seen from its beginning.
-    if len(beginning) >= LONG_RUN and count_runs(beginning) * LONG_RUN <= len(beginning):
-        ends = ends_of_long_runs(times, LONG_RUN)
-        if len(ends) and times.max() < _GREATEST:
-            return _sort_runs(times, ends)
+    long = len(beginning) >= LONG_RUN and count_runs(beginning) * LONG_RUN <= len(beginning)
+    if long and _often_late(times) and times.max() < _GREATEST and len(ends := ends_of_long_runs(times, LONG_RUN)):
+        return _sort_runs(times, ends)
     return _sort_blocks(times)
+
+
+def _often_late(times: Column) -> bool:
+    """Whether many events are older than one long before them, as far as a sample tells."""
+    sample = times[::_SAMPLED]
+    return bool(np.count_nonzero(sample < np.maximum.accumulate(sample)) > _SELDOM_LATE * len(sample))
 
 
 def _sort_runs(times: Column, ends: Column) -> Piece:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -98,7 +98,8 @@ class PunctuateOperator(Operator[PunctuateState]):
 
     `windows` are those that rows are given next, or have been given. `stands_for` names the column that says how many
     rows a row stands for, if they do; then they can be dropped, but not shown. With `deal_groups` rows are summed up as
-    soon as they are judged, and what bands get are groups.
+    soon as they are judged, and what bands get are groups. With `only_last` a batch is followed by the last of its
+    punctuations, and the others are left out: for steps that look at no other, which then get the rows as they came.
     """
 
     __slots__ = (
@@ -107,6 +108,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         "_grid",
         "_late",
         "_late_payload",
+        "_only_last",
         "_patiences",
         "_schema",
         "_stands_for",
@@ -126,8 +128,10 @@ class PunctuateOperator(Operator[PunctuateState]):
         windows: Tumbling | None = None,
         stands_for: str | None = None,
         deal_groups: DealGroups | None = None,
+        only_last: bool = False,
     ) -> None:
         self._schema = schema
+        self._only_last = only_last
         self._deal_groups = deal_groups
         self._windows = windows
         self._stands_for = stands_for
@@ -158,16 +162,22 @@ class PunctuateOperator(Operator[PunctuateState]):
         rows, side = self._treat_late(rows, bands, stretches)
         return _emission(self._dealt(rows, bands, stretches), side)
 
-    def _dealt(self, rows: EventBatch, bands: NDArray[np.int16] | None, stretches: Stretches) -> list[EventBatch]:
+    def _dealt(self, rows: EventBatch, bands: NDArray[np.int16] | None, stretches: Stretches) -> list[_Batches]:
         """What each band gets, its punctuations included. Without `bands` all rows are of the first one."""
         count = len(self._patiences)
         if self._deal_groups is not None:
             groups = self._deal_groups.by_band(rows, bands, count)
             return [_followed_by(of_band, stretches.punctuations(band)[1]) for band, of_band in enumerate(groups)]
         if bands is None:
-            others = [_band(rows, _NO_ROWS, stretches, band) for band in range(1, count)]
-            return [say_between(rows, *stretches.punctuations(0)), *others]
-        return [_band(rows, rows_of(band, bands), stretches, band) for band in range(count)]
+            return [self._band(rows, _NO_ROWS if band else None, stretches, band) for band in range(count)]
+        return [self._band(rows, rows_of(band, bands), stretches, band) for band in range(count)]
+
+    def _band(self, rows: EventBatch, numbers: Times | None, stretches: Stretches, band: int) -> _Batches:
+        """Some rows of a batch, given by number and in order, or all, with a band's punctuations."""
+        places, said = stretches.punctuations(band)
+        if numbers is not None and len(numbers) < rows.rows:
+            rows, places = _picked(rows, numbers), np.searchsorted(numbers, places)
+        return _followed_by(rows, said) if self._only_last else (say_between(rows, places, said),)
 
     def reach(self, high_water: Instant) -> Emission:
         """Make this an instant, whatever the cadence, and judge by a high water that was seen elsewhere if it is more.
@@ -184,7 +194,7 @@ class PunctuateOperator(Operator[PunctuateState]):
             for patience in self._patiences.tolist()
         ]
         none = EventBatch.inserts(self._schema.no_rows, _NO_ROWS)
-        return _emission([none.punctuation(now) if now > then else none for then, now in said])
+        return _emission([(none.punctuation(now) if now > then else none,) for then, now in said])
 
     def promise(self, bound: Instant) -> Emission:
         """Promise for every band, whatever its patience, that all before a bound is complete; it never goes back.
@@ -321,17 +331,12 @@ class PunctuateOperator(Operator[PunctuateState]):
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
-def _band(rows: EventBatch, numbers: NDArray[np.int64], stretches: Stretches, band: int) -> EventBatch:
-    """Some rows of a batch, given by number and in order, with a band's punctuations between them."""
-    places, said = stretches.punctuations(band)
-    if len(numbers) == rows.rows:
-        return say_between(rows, places, said)
-    return say_between(_picked(rows, numbers), np.searchsorted(numbers, places), said)
+_Batches: TypeAlias = tuple[EventBatch, ...]
 
 
-def _followed_by(rows: EventBatch, said: Times) -> EventBatch:
+def _followed_by(rows: EventBatch, said: Times) -> _Batches:
     """Rows, and behind them the last of some punctuations."""
-    return say_between(rows, np.array([rows.rows]), said[-1:]) if len(said) else rows
+    return (rows, rows.punctuation(int(said[-1]))) if len(said) else (rows,)
 
 
 def _picked(rows: EventBatch, numbers: NDArray[np.int64]) -> EventBatch:
@@ -343,7 +348,7 @@ def _picked(rows: EventBatch, numbers: NDArray[np.int64]) -> EventBatch:
     return EventBatch.concat([rows.slice(int(numbers[a]), int(numbers[b - 1]) + 1) for a, b in edges])
 
 
-def _emission(bands: list[EventBatch], side: Sequence[tuple[OutputName, EventBatch]] = ()) -> Emission:
+def _emission(bands: list[_Batches], side: Sequence[tuple[OutputName, EventBatch]] = ()) -> Emission:
     main, *others = bands
-    outputs = [(band_output(band), batch) for band, batch in enumerate(others, 1) if len(batch)]
-    return Emission((main,) if len(main) else (), (*outputs, *side))
+    outputs = [(band_output(band), batch) for band, told in enumerate(others, 1) for batch in told if len(batch)]
+    return Emission(tuple(batch for batch in main if len(batch)), (*outputs, *side))

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.events.gather import gather, gather_column, no_columns, no_rows
+from slackwater.events.gather import concat_columns, gather_column, no_columns, no_rows
 from slackwater.kernels.gather_segments import WIDTHS, gather_segments, locate
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ _GOING: Final = _SMALL // 8
 
 _MOSTLY_TAKEN: Final = 4
 """Most rows of a segment are taken when less than one in so many is left."""
+
+_LONG_STRETCH: Final = 256
+"""Rows of one segment after each other, on average, from which on Arrow is better asked for each stretch."""
 
 _NO_ADDRESS: Final = 0
 """For columns that must be asked by Arrow."""
@@ -124,22 +128,27 @@ class RowStore:
         ]
 
     def _gathered(self, places: Places) -> pa.RecordBatch:
-        rows = len(places.place)
-        fullest = int(places.counts.argmax())
-        if places.counts[fullest] == rows:
-            return _rows_of(self._segments[fullest].rows, places.place)
+        if len(places.segments) == 1 and _follow_each_other(places.rows):
+            held = self._segments[int(places.segments[0])]
+            return held.rows.slice(int(places.rows[0]) - held.first, len(places.rows))
         if not len(self._schema):
-            return no_columns(rows)
+            return no_columns(len(places.rows))
         scattered = _Scattered(places)
-        columns = []
-        for i, field in enumerate(self._schema):
-            addresses = [held.addresses[i] for held in self._segments]
-            if _NO_ADDRESS in addresses:
-                columns.append(scattered.gather([held.rows.column(i) for held in self._segments]))
-                continue
-            values = gather_segments(np.array(addresses, dtype=np.uint64), places, field.type.bit_width)
-            columns.append(pa.Array.from_buffers(field.type, rows, [None, pa.py_buffer(values)]))
+        columns = [self._column(i, places, scattered) for i in range(len(self._schema))]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _column(self, i: int, places: Places, scattered: _Scattered) -> pa.Array:
+        """The rows of one column: straight from memory where they are fixed values there, or as Arrow gathers them."""
+        addresses, kind = [held.addresses[i] for held in self._segments], self._schema.field(i).type
+        parts = [held.rows.column(i) for held in self._segments]
+        words = _dictionary_of_all(parts) if pa.types.is_dictionary(kind) else None
+        if _NO_ADDRESS in addresses or (pa.types.is_dictionary(kind) and words is None):
+            return scattered.gather(parts)
+        value = kind if words is None else kind.index_type
+        gathered = np.empty(len(places.rows), dtype=f"int{value.bit_width}")
+        gather_segments(np.array(addresses, dtype=np.uint64), places, gathered)
+        values = pa.Array.from_buffers(value, len(gathered), [None, pa.py_buffer(gathered)])
+        return values if words is None else pa.DictionaryArray.from_arrays(values, words, ordered=kind.ordered)
 
     def snapshot(self) -> RowStoreState:
         """Return what is held. Cost: O(segments); no row is copied."""
@@ -147,14 +156,32 @@ class RowStore:
 
 
 class _Scattered:
-    """Rows that lie in several segments, for columns that only Arrow can gather: segment by segment, then in order."""
+    """Rows that lie in several segments, for columns that only Arrow can gather.
+
+    Stretch by stretch, if these are long; otherwise segment by segment, and then in order.
+    """
 
     def __init__(self, places: Places) -> None:
         self._places = places
 
     @cached_property
+    def _in_segments(self) -> list[tuple[int, pa.Array]]:
+        """Segments, and places there, in the order in which they are taken."""
+        rows, begins, segments, firsts, counts = self._places
+        if self._long_stretches:
+            stretches = zip(segments.tolist(), pairwise(begins.tolist()), strict=True)
+            return [(segment, pa.array(rows[begin:stop] - firsts[segment])) for segment, (begin, stop) in stretches]
+        each = np.split(rows[self._by_segment], np.cumsum(counts)[:-1])
+        return [(segment, pa.array(of - firsts[segment])) for segment, of in enumerate(each) if len(of)]
+
+    @property
+    def _long_stretches(self) -> bool:
+        return len(self._places.segments) * _LONG_STRETCH <= len(self._places.rows)
+
+    @cached_property
     def _by_segment(self) -> NDArray[np.int64]:
-        return np.argsort(self._places.segment, kind="stable")
+        segment = np.repeat(self._places.segments, np.diff(self._places.begins))
+        return np.argsort(segment, kind="stable")
 
     @cached_property
     def _back(self) -> pa.Array:
@@ -164,18 +191,25 @@ class _Scattered:
 
     def gather(self, column: Sequence[pa.Array]) -> pa.Array:
         """Gather the rows of one column, given by its segments."""
-        stops = np.cumsum(self._places.counts)
-        places = np.split(self._places.place[self._by_segment], stops[:-1])
-        parts = [gather_column([part], pa.array(at)) for part, at in zip(column, places, strict=True) if len(at)]
+        parts = [gather_column([column[segment]], at) for segment, at in self._in_segments]
+        if self._long_stretches:
+            return parts[0] if len(parts) == 1 else concat_columns(parts)
         return gather_column(parts, self._back)
 
 
-def _rows_of(rows: pa.RecordBatch, place: NDArray[np.int64]) -> pa.RecordBatch:
-    """Rows of one segment; without a copy when they follow each other."""
-    first, last = int(place[0]), int(place[-1])
-    if last - first + 1 == len(place) and (place[1:] > place[:-1]).all():
-        return rows.slice(first, len(place))
-    return gather(rows, place)
+def _follow_each_other(rows: NDArray[np.int64]) -> bool:
+    return int(rows[-1] - rows[0]) + 1 == len(rows) and bool((rows[1:] > rows[:-1]).all())
+
+
+def _dictionary_of_all(parts: Sequence[pa.DictionaryArray]) -> pa.Array | None:
+    """The dictionary, if all parts share the memory of one."""
+    first, *others = [part.dictionary for part in parts]
+    where = _memory_of(first)
+    return first if all(_memory_of(other) == where for other in others) else None
+
+
+def _memory_of(column: pa.Array) -> tuple[Any, ...]:
+    return len(column), column.offset, *(buffer and (buffer.address, buffer.size) for buffer in column.buffers())
 
 
 def _better_together(older: Segment, newer: Segment) -> bool:
@@ -186,8 +220,8 @@ def _better_together(older: Segment, newer: Segment) -> bool:
 
 
 def _address(column: pa.Array) -> int:
-    """Where the values of a column lie, if they have a fixed width and none is null."""
-    kind = column.type
+    """Where the values of a column lie, or their places in its dictionary, if of a fixed width and none is null."""
+    kind = column.type.index_type if pa.types.is_dictionary(column.type) else column.type
     if column.null_count or not pa.types.is_primitive(kind) or kind.bit_width not in WIDTHS:
         return _NO_ADDRESS
     return int(column.buffers()[1].address) + column.offset * kind.bit_width // 8

@@ -95,6 +95,9 @@ class Punctuate(JudgeLateness):
     stands_for: str | None = None
     """The column that says how many events a row stands for, where it does."""
 
+    only_last: bool = False
+    """Whether all readers look at the last punctuation of a batch only, so that the others are left out."""
+
     verb = "punctuate"
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
@@ -123,7 +126,15 @@ class Punctuate(JudgeLateness):
     def build_with(self, cadence: Cadence, step: str, resume: Any = None) -> PunctuateOperator:
         """Make the operator, with another cadence."""
         return PunctuateOperator(
-            self.input.schema, self.patiences, cadence, self.late, step, resume, self.windows, self.stands_for
+            self.input.schema,
+            self.patiences,
+            cadence,
+            self.late,
+            step,
+            resume,
+            self.windows,
+            self.stands_for,
+            only_last=self.only_last,
         )
 
 

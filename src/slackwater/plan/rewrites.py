@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.plan.dealing_groups import dealing_groups
+from slackwater.plan.last_punctuations import with_last_punctuations
 from slackwater.plan.sort_as_needed import sort_as_needed
 from slackwater.plan.unread_bands import without_unread_bands
 from slackwater.plan.unread_columns import without_unread_columns
@@ -23,4 +24,4 @@ def as_planned(*roots: Node) -> list[Node]:
 
 def as_run(*roots: Node) -> list[Node]:
     """Return plans as the in-process runner does them, at less cost still."""
-    return dealing_groups(*as_planned(*roots))
+    return with_last_punctuations(*dealing_groups(*as_planned(*roots)))
