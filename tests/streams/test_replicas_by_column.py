@@ -144,12 +144,15 @@ def test_replicas_by_column_are_merged_as_streams_of_their_own_are(
 
 
 def test_a_replica_that_appears_ahead_does_not_silence_the_older_ones() -> None:
-    """It may have sent, before it appeared, what the others have still to tell; its own events count at once."""
+    """It may have sent, before it appeared, what the others have still to tell: all from 31 to 35 was, here.
+
+    Its own events count at once.
+    """
     running = _Running(patience=5)
     running.take(("old", 0), ("old", 1))
-    running.take(("new", 30), ("new", 40))
+    running.take(("new", 30), *(("new", at) for at in range(36, 41)))
     for at in range(2, 90):
-        running.take(("old", at), ("new", max(41, at + 10)))
+        running.take(("old", at), *[("new", at + 10)] * (at > 30))
     running.end()
     assert running.times() == list(range(100))
     assert not running.late
@@ -208,16 +211,18 @@ def test_while_replicas_come_and_go_every_event_is_told_once(seed: int, every: s
     assert not running.late
 
 
-def test_where_nobody_is_left_to_lead_all_that_was_told_goes_out_at_the_end() -> None:
-    """The old one died before the new one could join: neither is known to have told everything in between."""
+def test_where_nobody_is_left_to_lead_the_one_that_goes_on_takes_over() -> None:
+    """The old one died before the new one could join: what either has told goes out, and the new one leads."""
     running = _Running(patience=5)
     running.take(("old", 0))
     running.take(("old", 10), ("old", 12))
     running.take(("new", 11), ("new", 12))
-    running.take(("new", 20), ("new", 50))
+    running.take(("new", 21))
     assert running.times() == [0]
+    running.take(("new", 20), ("new", 50))
+    assert running.times() == [0, 10, 11, 12, 20, 21]
     running.end()
-    assert running.times() == [0, 10, 11, 12, 20, 50]
+    assert running.times() == [0, 10, 11, 12, 20, 21, 50]
 
 
 def test_a_replica_that_begins_later_than_the_others_does_not_lead_though_all_come_at_once() -> None:
@@ -230,12 +235,21 @@ def test_a_replica_that_begins_later_than_the_others_does_not_lead_though_all_co
         assert running.times() == list(range(60))
 
 
-def test_at_the_end_the_replica_that_has_come_furthest_is_believed() -> None:
-    """Of those that are known to tell everything."""
+def test_at_the_end_what_only_one_replica_has_told_goes_out_as_well() -> None:
+    """With a patience longer than the stream, nobody has promised anything: not even the one that came furthest."""
     running = _Running(patience=50)
     running.take(("blue", 1), ("green", 1), ("blue", 2), ("green", 3))
     running.end()
-    assert running.times() == [1, 3]
+    assert running.times() == [1, 2, 3]
+
+
+def test_at_the_end_a_replica_that_began_in_the_middle_silences_nobody() -> None:
+    """Equally far or further: it lacks the first half, and the others have it."""
+    for last in (8, 9):
+        running = _Running(patience=50)
+        running.take(*(("blue", at) for at in range(9)), *(("green", at) for at in range(4, last + 1)))
+        running.end()
+        assert running.times() == list(range(last + 1))
 
 
 def test_a_query_goes_on_from_a_snapshot_with_replicas_that_come_and_go() -> None:

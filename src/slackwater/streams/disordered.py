@@ -82,10 +82,12 @@ class DisorderedStream(EventStream):
         rows do. An event goes out when some replica is a patience past it: one that dies or lags holds up nobody.
 
         Replicas may appear while the query runs. Those that are there before any of them is a patience past something
-        tell everything. Of one that appears later, only what lies a patience past its first rows is believed to be all:
-        from when the others have come as far, it may lead. If they have died before that, nobody leads. A replica that
-        comes back after it has missed rows must come under a new name; nothing is ever forgotten about old ones, a
-        few bytes each.
+        tell everything. Of one that appears later, only what lies a patience past its first row is believed to be all:
+        from when the others have come as far, it may lead. If they fall silent before that, it takes over as soon as it
+        is two patiences past its first row without them; what any of them has told goes out, and `Query.replicas()`
+        says before which time events may be missing. So the output never stands still for longer. A replica that comes
+        back after it has missed rows must come under a new name; nothing is ever forgotten about old ones, a few bytes
+        each. At the end all that is held goes out, whoever has told it.
 
         >>> import slackwater as sw
         >>> told = [("blue", 1), ("green", 1), ("blue", 3), ("blue", 2), ("green", 2), ("green", 3), ("green", 9)]

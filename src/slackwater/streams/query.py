@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from slackwater.events.written_times import Moment
     from slackwater.plan.node import Node
     from slackwater.progress.instants import Instant
-    from slackwater.runners.in_process.replicas import ReplicaStanding
+    from slackwater.runners.in_process.standing import ReplicaStanding
     from slackwater.runners.in_process.state import Snapshot
     from slackwater.runners.runner import Counters
     from slackwater.streams.late_rows import Callback
@@ -156,9 +156,18 @@ class Query:
         self._runner.detach(_node_of(replica))
 
     def replicas(self) -> list[ReplicaStanding]:
-        """How each replica of each merge stands: attached, joined, how far it has come, ended. See `str` of one.
+        """How each replica of each merge stands: attached, joined, how far it has come, ended; and if not, why.
 
-        Cost: a snapshot of each merge.
+        Replicas that a column tells apart are among them, in the order in which they appeared; see `str` of one, and
+        its `reason`.
+
+        >>> import slackwater as sw
+        >>> rows = [{"at": at, "who": who} for who, at in [("blue", 0), ("blue", 20), ("green", 18), ("green", 19)]]
+        >>> merged = sw.stream(rows, time="at").merge_replicas("who", patience=3, every=sw.Every.rows(1))
+        >>> query = merged.open([].append, on_late=[].append)
+        >>> _ = query.step()
+        >>> query.replicas()[1].joined, query.replicas()[1].reason.partition(";")[0]
+        (False, 'tells everything from 22 on')
         """
         return self._runner.replicas()
 

@@ -156,6 +156,34 @@ def test_shards_judge_rows_as_one_process_does_whatever_replicas_tell(
         assert _late(ours) == _late(theirs)
 
 
+@given(
+    seed=st.integers(0, 10**6),
+    shards=st.sampled_from([1, 3, 8]),
+    overlap=st.integers(-3, 30),
+    cuts=st.integers(1, 8),
+    store=st.booleans(),
+)
+def test_in_shards_a_replica_takes_over_whatever_the_cuts(
+    seed: int, shards: int, overlap: int, cuts: int, store: bool
+) -> None:
+    """All that anybody has told goes out, while the query runs: up to two patiences behind the one that goes on."""
+    rng, dies, ends = Random(seed), 40, 70
+    rows = [{"at": at, "k": "abc"[at % 3], "x": None, "replica": "blue"} for at in range(dies + 1)]
+    both = [{**row, "replica": "green"} for row in rows[dies + 1 - max(overlap, 0) :]]
+    alone = [{"at": at, "k": "abc"[at % 3], "x": None, "replica": "green"} for at in range(dies + 1, ends + 1)]
+    before = interleaved([rows[dies - overlap :], both], rng) if overlap > 0 else []
+    first = pa.Table.from_pylist([*(rows[: dies - overlap] if overlap > 0 else rows), *before], _SCHEMA)
+    turns = [[*cut(first, rng, cuts), *cut(pa.Table.from_pylist(alone, _SCHEMA), rng, cuts)]]
+    plan = shard_plan(_merged, [_SCHEMA], shards)
+    got = list(_so_far(in_shards(plan, turns, Random(seed), store=store)))
+    in_one = list(_so_far(in_process(_merged, turns)))
+    assert got[-1] == in_one[-1]
+    assert set(got[-1].values()) == {1}
+    assert len(got[-1]) == ends + 1
+    for seen in (got[-2], in_one[-2]):
+        assert len(seen) > ends - 2 * _PATIENCE
+
+
 def _late(rows: Counter[str]) -> Counter[str]:
     return Counter({row: count for row, count in rows.items() if not row.startswith("main")})
 
@@ -178,7 +206,7 @@ def test_all_shards_know_the_same_of_all_replicas(seed: int, cuts: int) -> None:
             assert isinstance(state, ByColumnState)
             told_from = tuple(replica.tells_from for replica in state.merge.replicas)
             judged = tuple((one.high_water, one.judged_by) for one in state.judged)
-            known.add((state.names, judged, told_from))
+            known.add((state.names, judged, told_from, state.alone_from, state.gaps))
         assert len(known) == 1
 
 

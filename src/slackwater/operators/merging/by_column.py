@@ -10,9 +10,12 @@ cases R3 or R4, which takes replicas in any order and goes by whoever is furthes
 
 Replicas that are there before anything was promised tell everything, unless their own times show that they do not: one
 that told everything would begin within a patience of the others. A replica that appears later may have sent rows before
-that nobody here has seen; as its rows are no further apart than the patience, none of those is later than the high
-water of its first batch and a patience. From there on it tells everything. Until the output is complete up to there
-its events count, and its promises do not.
+that nobody here has seen; as its rows are no further apart than the patience, none of those is later than its first row
+and a patience. From there on it tells everything. Until the output is complete up to there its events count, and its
+promises do not; unless those whose promises do have fallen silent: then it takes over (`takeover.py` has the rules).
+
+At the end everything that is held goes out, as often as the replica tells it that tells it most: what one replica has
+told is true, and nobody has promised that there is no more.
 
 Ends of events are part of what is compared, not times to wait for: an insert is final, so that it is known as soon as
 its start is complete. Nor could a replica that appears later tell what began before it appeared, and lasts.
@@ -26,7 +29,7 @@ numbers each, and a column in the nodes of the merge.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,28 +37,35 @@ import pyarrow as pa
 from slackwater.errors import BadTime
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.gather import no_columns, no_rows
+from slackwater.events.kinds import Kind
 from slackwater.events.shown_values import show_element
 from slackwater.operators.emission import NOTHING, Emission
-from slackwater.operators.merging.all_told import all_told
+from slackwater.operators.merging.all_told import all_told, told_by_others
 from slackwater.operators.merging.replica_names import ReplicaName, ReplicaNames, Span
 from slackwater.operators.merging.revised import MergeRevised, MultisetState
 from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
+from slackwater.operators.merging.takeover import NOBODY, ReplicaRows, first_due, is_due, leaders_among
 from slackwater.operators.operator import Operator
 from slackwater.operators.punctuate import WHEN_TOLD, PunctuateOperator, PunctuateState
 from slackwater.operators.say_between import say_between, taken_apart
 from slackwater.operators.stream_progress import insert_only
 from slackwater.policies.agreement import Agreement
 from slackwater.policies.cadence import Cadence, Occasion
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.merging.replica_names import Part
     from slackwater.operators.merging.revised_replicas import RevisedState
     from slackwater.policies.late import Late
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Duration, Instant
+
+_NO_PLACES: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 Spans: TypeAlias = "Mapping[ReplicaName, Span]"
 """The times of the rows that came from each replica."""
@@ -76,12 +86,36 @@ class ByColumnState:
     untimed: int
     """How many rows without a time came from replicas that have sent no time yet."""
 
+    alone_from: tuple[Instant, ...]
+    """The high water of each replica after its first row since one that leads was last heard; else BEGINNING."""
+
+    gaps: tuple[Instant, ...]
+    """For each replica that took over, the time before which events may be missing; else BEGINNING."""
+
     merge: RevisedState | MultisetState
 
     @property
     def high_water(self) -> Instant:
         """The greatest time of a row of any replica."""
         return max((one.high_water for one in self.judged), default=BEGINNING)
+
+
+class StandingByColumn(NamedTuple):
+    """How one replica stands."""
+
+    name: str
+    leads: bool
+    """Whether its promises count."""
+
+    tells_from: Instant
+    complete_before: Instant
+    """Its last promise."""
+
+    takes_over_past: Instant
+    """If it does not lead, and comes alone: the time past which it takes over; else BEGINNING."""
+
+    gap_before: Instant
+    """If it took over: the time before which events may be missing; else BEGINNING."""
 
 
 class MergeByColumnOperator(Operator[ByColumnState]):
@@ -97,15 +131,18 @@ class MergeByColumnOperator(Operator[ByColumnState]):
     """
 
     __slots__ = (
+        "_alone_from",
         "_cadence",
         "_complete_before",
         "_earliest",
+        "_gaps",
         "_judges",
         "_late",
         "_merge",
         "_names",
         "_patience",
         "_ports",
+        "_reached_elsewhere",
         "_reaches_by_batch",
         "_schema",
         "_step",
@@ -130,6 +167,8 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         # The rows of all replicas come before the promises of any, as where the rows of a batch come in pieces.
         self._reaches_by_batch = cadence.occasion is Occasion.BATCH
         self._cadence = WHEN_TOLD if self._reaches_by_batch else cadence
+        # Where the rows of a batch are simultaneous, it is known at its end who was heard, and not before.
+        self._reached_elsewhere = self._cadence is WHEN_TOLD
         self._late = late
         self._step = step
         self._names = ReplicaNames(schema, by, step)
@@ -138,12 +177,15 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         self._told = pa.schema(told)
         self._ports: dict[ReplicaName, Port] = {}
         self._judges: list[PunctuateOperator] = []
+        self._alone_from: list[Instant] = []
+        self._gaps: list[Instant] = []
         self._complete_before, self._earliest, self._untimed = BEGINNING, FOREVER, 0
         if resume is not None:
             self._ports = {name: port for port, name in enumerate(resume.names)}
             self._judges = [self._judge(judged) for judged in resume.judged]
             self._complete_before, self._earliest = resume.complete_before, resume.earliest
             self._untimed = resume.untimed
+            self._alone_from, self._gaps = list(resume.alone_from), list(resume.gaps)
         self._merge = self._build_merge(None if resume is None else resume.merge, keyed=keyed)
 
     def _build_merge(
@@ -155,7 +197,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         assert isinstance(resume, MultisetState | None)
         return MergeRevised(0, none, where, resume, agreement)
 
-    def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Judge the rows of each replica, and merge what is in time; the furthest replica comes first."""
         assert insert_only(batch), "replicas told apart by a column have no adjusts"
         if not len(batch):
@@ -164,6 +206,12 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         apart = self._names.split(rows)
         came = {part.name: Span.of(part.rows.start) for part in apart}
         emissions = [self.meet(came)]
+        leading, waiting = self._sides(apart)
+        place = first_due(waiting.values(), leading, self._patience)
+        if NOBODY < place < rows.rows - 1:
+            at = int(np.flatnonzero(batch.kinds() != Kind.PUNCTUATE)[place]) + 1
+            pieces = batch.slice(0, at), batch.slice(at, len(batch))
+            return _together([*emissions, *(self.on_batch(port, piece) for piece in pieces)])
         parts = {part.name: say_between(part.rows, np.searchsorted(part.numbers, places), said) for part in apart}
         if len(said):
             # What the stream promises, all of its replicas promise.
@@ -173,6 +221,9 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         emissions += [self._take(name, parts[name]) for name in self._furthest_first(parts, came)]
         if self._reaches_by_batch:
             emissions.append(self.reach(came))
+        elif not self._reached_elsewhere:
+            self._note_heard(leading, waiting)
+            emissions.append(self._let_take_over())
         return _together(emissions)
 
     def meet(self, came: Spans) -> Emission:
@@ -187,10 +238,12 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         for name in sorted(timed.keys() - self._ports.keys()):
             port = self._ports[name] = len(self._judges)
             from_the_beginning = not promised and timed[name].least - self._patience <= self._earliest
-            # No row that it sent before is later than a patience past the newest: that one would be late itself.
-            appeared = min(timed[name].newest + self._patience + 1, FOREVER - 1)
+            # No row that it sent before is later than a patience past the first: that one would be late itself.
+            appeared = min(timed[name].first + self._patience + 1, FOREVER - 1)
             self._merge.attach(port, BEGINNING if from_the_beginning else appeared)
             self._judges.append(self._judge())
+            self._alone_from.append(BEGINNING)
+            self._gaps.append(BEGINNING)
             if self._complete_before > BEGINNING:
                 emissions.append(self._merged(port, self._judges[port].promise(self._complete_before)))
         return _together(emissions)
@@ -198,26 +251,106 @@ class MergeByColumnOperator(Operator[ByColumnState]):
     def reach(self, came: Spans) -> Emission:
         """Let each replica promise what its rows up to the newest let it, be they here or elsewhere."""
         emissions = [self.meet(came)]
-        for name in self._furthest_first([name for name, span in came.items() if span.has_times], came):
+        # Not the high water: where rows are dealt to shards, each has seen other rows of this batch.
+        leaders, before = self.leaders(), [judge.snapshot().judged_by for judge in self._judges]
+        timed = self._furthest_first([name for name, span in came.items() if span.has_times], came)
+        for name in timed:
             port = self._ports[name]
             emissions.append(self._merged(port, self._judges[port].reach(came[name].newest)))
-        return _together(emissions)
+        alone = leaders.isdisjoint(self._ports[name] for name in timed)
+        for name in timed if alone else ():
+            port = self._ports[name]
+            if self._alone_from[port] == BEGINNING:
+                self._alone_from[port] = max(before[port], came[name].first)
+        if not alone:
+            self._alone_from = [BEGINNING] * len(self._judges)
+        return _together([*emissions, self._let_take_over()])
+
+    # ---- who leads -------------------------------------------------------------------------------------------------
+
+    def leaders(self) -> frozenset[Port]:
+        """The replicas whose promises count: the same in every shard, whichever events it has."""
+        return frozenset(leaders_among([one.tells_from for one in self._merge.replicas], self._promises()))
+
+    def standings(self) -> list[StandingByColumn]:
+        """How each replica stands, in the order in which they appeared."""
+        leaders, said, replicas = self.leaders(), self._promises(), self._merge.replicas
+        alone_from = [
+            BEGINNING if port in leaders or alone == BEGINNING else min(alone + 2 * self._patience, FOREVER)
+            for port, alone in enumerate(self._alone_from)
+        ]
+        return [
+            StandingByColumn(
+                self._names.spelled(name),
+                port in leaders,
+                replicas[port].tells_from,
+                said[port],
+                alone_from[port],
+                self._gaps[port],
+            )
+            for name, port in self._ports.items()
+        ]
+
+    @property
+    def complete_before(self) -> Instant:
+        """The last punctuation of the output."""
+        return self._merge.complete_before
+
+    def _promises(self) -> list[Instant]:
+        """How far each replica has promised to be complete."""
+        judged = [judge.snapshot() for judge in self._judges]
+        return [max(one.complete_before, one.judged_by - self._patience) for one in judged]
+
+    def _sides(self, apart: Sequence[Part]) -> tuple[NDArray[np.int64], dict[Port, ReplicaRows]]:
+        """Where in a batch rows of leaders are, and the rows of the others; none where nobody waits to lead.
+
+        Nor where the rows of a batch are simultaneous: then `reach` says who was heard.
+        """
+        leaders = self.leaders()
+        if self._reached_elsewhere or len(leaders) == len(self._judges):
+            return _NO_PLACES, {}
+        leading, waiting = [_NO_PLACES], {}
+        for part in apart:
+            timed = part.rows.start != UNTIMED
+            port = self._ports.get(part.name)
+            if port in leaders:
+                leading.append(part.numbers[timed])
+            elif port is not None:
+                known = self._judges[port].snapshot().high_water, self._alone_from[port]
+                waiting[port] = ReplicaRows(part.numbers[timed], part.rows.start[timed], *known)
+        return np.sort(np.concatenate(leading)), waiting
+
+    def _note_heard(self, leading: NDArray[np.int64], waiting: Mapping[Port, ReplicaRows]) -> None:
+        """Remember how far each replica was when it first came alone, without the leaders."""
+        after = {port: rows.alone_from_after(leading) for port, rows in waiting.items()}
+        if len(leading):
+            self._alone_from = [BEGINNING] * len(self._judges)
+        for port, alone_from in after.items():
+            self._alone_from[port] = alone_from
+
+    def _let_take_over(self) -> Emission:
+        """Let a replica lead for which the leaders have been silent too long: that which tells everything earliest."""
+        leaders = self.leaders()
+        due = [
+            port
+            for port, high_water in enumerate(self._high_waters())
+            if port not in leaders and is_due(self._alone_from[port], high_water, self._patience)
+        ]
+        if not due:
+            return NOTHING
+        replicas = self._merge.replicas
+        port = min(due, key=lambda port: (replicas[port].tells_from, port))
+        self._gaps[port] = replicas[port].tells_from
+        others = told_by_others(self._merge.snapshot(), self._told, port, self._gaps[port])
+        self._alone_from = [BEGINNING] * len(self._judges)
+        return Emission.of(*map(self._as_events, self._merge.take_over(port, others).batches))
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
-        """Release all that is held: of all replicas the one that has come furthest is believed.
-
-        If that one still waits to join, nobody is known to have told everything: the others have died before they had
-        come far enough. Then all that anybody has told goes out.
-        """
-        newest = [judge.snapshot().high_water for judge in self._judges]
-        waiting = self._merge.waits_to_join()
-        joined = [time for replica, time in enumerate(newest) if replica not in waiting]
-        nobody_leads = bool(waiting) and max(joined, default=BEGINNING) < max(newest)
-        told = [all_told(self._merge.snapshot(), self._told)] if nobody_leads else []
-        for replica, time in enumerate(newest):
-            self._merge.doubt(replica, time)
-        believed = [batch for replica in range(len(self._judges)) for batch in self._merge.on_end(replica).batches]
-        told += [punctuation_like(no_rows(self._told), FOREVER)] if nobody_leads else believed
+        """Release all that is held: every event that some replica has told, and nobody has contradicted."""
+        told = [all_told(self._merge.snapshot(), self._told)] if self._judges else []
+        for replica in range(len(self._judges)):
+            self._merge.on_end(replica)
+        told += [punctuation_like(no_rows(self._told), FOREVER)] * bool(told)
         return Emission.of(*map(self._as_events, told))
 
     def _take(self, name: ReplicaName, part: EventBatch) -> Emission:
@@ -249,10 +382,12 @@ class MergeByColumnOperator(Operator[ByColumnState]):
 
         return sorted(names, key=lambda name: (-how_far(name), name))
 
+    def _high_waters(self) -> list[Instant]:
+        return [judge.snapshot().high_water for judge in self._judges]
+
     def _has_promised(self) -> bool:
         """Whether any replica has made a promise."""
-        states = [judge.snapshot() for judge in self._judges]
-        return any(max(one.complete_before, one.judged_by - self._patience) > BEGINNING for one in states)
+        return any(said > BEGINNING for said in self._promises())
 
     def _judge(self, state: PunctuateState | None = None) -> PunctuateOperator:
         return PunctuateOperator(self._schema, (self._patience,), self._cadence, self._late, self._step, state)
@@ -291,7 +426,8 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         """Return the replicas and the merge. Cost: a copy of all events that are not complete."""
         judged = tuple(judge.snapshot() for judge in self._judges)
         progress = self._complete_before, self._earliest, self._untimed
-        return ByColumnState(tuple(self._ports), judged, *progress, self._merge.snapshot())
+        alone_from, gaps = tuple(self._alone_from), tuple(self._gaps)
+        return ByColumnState(tuple(self._ports), judged, *progress, alone_from, gaps, self._merge.snapshot())
 
     def check(self) -> None:
         """Assert the invariants of every judge and of the merge, and that each replica has one port."""

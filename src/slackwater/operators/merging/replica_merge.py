@@ -75,6 +75,11 @@ class ReplicaMerge(Operator[StateT]):
         self._where = where
 
     @property
+    def replicas(self) -> tuple[Replica, ...]:
+        """The inputs, as they stand."""
+        return tuple(self._replicas)
+
+    @property
     @abstractmethod
     def complete_before(self) -> Instant:
         """The last punctuation of the output."""
@@ -179,6 +184,16 @@ class ReplicaMerge(Operator[StateT]):
             raise PlanError(message(f"{self._where} cannot attach a replica in this place", facts))
         self._replicas[port : port + 1] = [Replica(tells_from)]
         self._begin_anew(port)
+
+    def take_over(self, port: Port, also_told: EventBatch) -> Emission:
+        """Let a replica join at once: nobody is left to bring the output as far as it tells everything from.
+
+        Of the time before that it is taken to have told what it is given, beside its own: what others have.
+        """
+        waiting = self.waits_to_join()
+        self._replicas[port] = replace(self._replicas[port], tells_from=BEGINNING)
+        told = self._merge(port, also_told) if also_told.rows else []
+        return Emission.of(*told, *self._joined(waiting))
 
     def detach(self, port: Port) -> None:
         """Listen to a replica no longer."""

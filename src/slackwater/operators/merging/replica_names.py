@@ -31,26 +31,26 @@ ReplicaName: TypeAlias = bytes
 
 
 class Span(NamedTuple):
-    """From where to where the times of some rows go; NO_TIME where none of them has one."""
+    """From where to where the times of some rows go, and which came first; NO_TIME where none of them has one."""
 
     least: Instant
     newest: Instant
+    first: Instant
+    """The time of the row that came first; of rows that came in several pieces, the least of those."""
 
     @classmethod
     def of(cls, times: Times) -> Span:
         """The span of some times, of which there is at least one."""
-        least = int(times.min())
-        if least == UNTIMED:
-            least = int(np.where(times == UNTIMED, FOREVER, times).min())
-        return cls(least, int(times.max()))
+        timed = times if int(times.min()) != UNTIMED else times[times != UNTIMED]
+        return cls(int(timed.min()), int(timed.max()), int(timed[0])) if len(timed) else NO_TIME
 
     def with_more(self, other: Span) -> Span:
         """The span of these rows and others.
 
-        >>> Span(3, 5).with_more(Span(4, 9))
-        Span(least=3, newest=9)
+        >>> Span(3, 5, first=4).with_more(Span(4, 9, first=8))
+        Span(least=3, newest=9, first=4)
         """
-        return Span(min(self.least, other.least), max(self.newest, other.newest))
+        return Span(min(self.least, other.least), max(self.newest, other.newest), min(self.first, other.first))
 
     @property
     def has_times(self) -> bool:
@@ -58,7 +58,7 @@ class Span(NamedTuple):
         return self.newest > BEGINNING
 
 
-NO_TIME: Final = Span(FOREVER, BEGINNING)
+NO_TIME: Final = Span(FOREVER, BEGINNING, FOREVER)
 """The span of rows that have no time."""
 
 
@@ -80,7 +80,7 @@ class ReplicaNames:
     >>> names = ReplicaNames(EventSchema.of(pa.schema({"at": pa.int64(), "who": pa.string()}), time="at"), "who")
     >>> rows = EventBatch.inserts(pa.record_batch({"who": ["blue", None, "blue"]}), start=[3, 5, 4])
     >>> [part.rows.start.tolist() for part in names.split(rows)], [tuple(span) for span in names.spans(rows).values()]
-    ([[3, 4], [5]], [(3, 4), (5, 5)])
+    ([[3, 4], [5]], [(3, 4, 3), (5, 5, 5)])
     """
 
     __slots__ = ("_by", "_codec", "_plain")
@@ -102,14 +102,18 @@ class ReplicaNames:
         return list(self._parts(rows)) if rows.rows else []
 
     def spans(self, rows: EventBatch) -> dict[ReplicaName, Span]:
-        """Return from where to where the times of each replica's rows go."""
+        """Return from where to where the times of each replica's rows go, and the time of its first."""
         if not rows.rows:
             return {}
         codes, names = self._told_apart(rows.payload)
-        least, newest = (np.full(len(names), time, dtype=np.int64) for time in NO_TIME)
-        np.minimum.at(least, codes, np.where(rows.start == UNTIMED, FOREVER, rows.start))
-        np.maximum.at(newest, codes, rows.start)
-        return {name: Span(*times) for name, *times in zip(names, least.tolist(), newest.tolist(), strict=True)}
+        least, newest, first = (np.full(len(names), time, dtype=np.int64) for time in NO_TIME)
+        timed = np.flatnonzero(rows.start != UNTIMED)
+        np.minimum.at(least, codes[timed], rows.start[timed])
+        np.maximum.at(newest, codes[timed], rows.start[timed])
+        found, places = np.unique(codes[timed], return_index=True)
+        first[found] = rows.start[timed[places]]
+        times = zip(least.tolist(), newest.tolist(), first.tolist(), strict=True)
+        return {name: Span(*span) for name, span in zip(names, times, strict=True)}
 
     def _parts(self, rows: EventBatch) -> Iterator[Part]:
         codes, names = self._told_apart(rows.payload)
@@ -122,6 +126,16 @@ class ReplicaNames:
         ends = np.cumsum(np.bincount(codes, minlength=len(names))).tolist()
         for name, first, stop in zip(names, [0, *ends], ends, strict=False):
             yield Part(name, order[first:stop], together.slice(first, stop))
+
+    def spelled(self, name: ReplicaName) -> str:
+        """A name as people read it: the value of the column; null where it has none."""
+        words = np.frombuffer(name, dtype=np.uint8)
+        column = self._codec.decode_some(words, np.array([0]), np.array([len(name)])).column(0)
+        try:
+            (value,) = column.to_pylist()
+        except (OverflowError, ValueError):  # a time that Python cannot show
+            value = name.hex()
+        return "null" if value is None else str(value)
 
     def _told_apart(self, payload: pa.RecordBatch) -> tuple[NDArray[np.int64], list[ReplicaName]]:
         """A number for each row, and the name that each number stands for."""

@@ -10,10 +10,10 @@ Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. IC
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import PlanError, message
+from slackwater.operators.merging.by_column import MergeByColumnOperator
 from slackwater.operators.merging.divergence import CompareReplicasOperator
 from slackwater.operators.merging.replica_merge import ReplicaMerge
 from slackwater.plan.comparing_step import CompareReplicas
@@ -21,9 +21,9 @@ from slackwater.plan.merging_steps import MergeReplicas, as_replica
 from slackwater.plan.node import Node, SideOutput, SourceNode, walk
 from slackwater.plan.revising_steps import DoubtEnd, PromiseAtEnd
 from slackwater.plan.rewrites import as_run
-from slackwater.progress.instants import format_instant
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.ports import Arc, Step
+from slackwater.runners.in_process.standing import ReplicaStanding, standings_by_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,55 +34,6 @@ if TYPE_CHECKING:
     from slackwater.runners.in_process.ports import Output
 
     Build = Callable[[dict[Node, str]], tuple[Graph, dict[Node, tuple["Step | SourceDriver", Output]]]]
-
-
-@dataclass(frozen=True)
-class ReplicaStanding:
-    """How one replica of a merge stands."""
-
-    step: str
-    """The merge, by its name in explain()."""
-
-    replica: int
-    """Its place among those that were given to merge_replicas()."""
-
-    name: str
-    """The sources it comes from."""
-
-    attached: bool
-    """Whether it is listened to."""
-
-    joined: bool
-    """Whether its promises count: the merged stream has come as far as it tells everything from."""
-
-    ended: bool
-    """Whether it has said its last."""
-
-    tells_from: Instant
-    complete_before: Instant
-    """Its last promise."""
-
-    merged_before: Instant
-    """The last promise of the merged stream."""
-
-    alone: bool
-    """Whether it waits to join and nobody is left who could bring the merged stream as far as that."""
-
-    calendar: bool
-
-    def __str__(self) -> str:
-        tells_from, said, merged = (
-            format_instant(instant, calendar=self.calendar)
-            for instant in (self.tells_from, self.complete_before, self.merged_before)
-        )
-        if not self.attached:
-            how = "not attached"
-        elif self.joined:
-            how = f"joined, complete before {said}"
-        else:
-            how = f"waits to join, tells everything from {tells_from} on; the merged stream is complete before {merged}"
-            how += ", and no other replica is left to bring it further" if self.alone else ""
-        return f"{self.step}, replica {self.replica} ({self.name}): {how}{', ended' if self.ended else ''}"
 
 
 def take_attendance(step: Step, node: MergeReplicas, state: Any) -> None:
@@ -226,11 +177,17 @@ class Replicas:
         return arc.port in _merge_of(arc).waits_to_join()
 
     def standings(self) -> list[ReplicaStanding]:
-        """How every replica stands. Cost: a snapshot of each merge."""
-        return [standing for step, merge in self._merges.items() for standing in self._standings_at(step, merge)]
+        """How every replica stands, also those that a column tells apart."""
+        found: list[ReplicaStanding] = []
+        for step, node in self._graph.nodes.items():
+            if isinstance(node, MergeReplicas):
+                found += self._standings_at(step, node)
+            elif isinstance(step, Step) and isinstance(step.operator, MergeByColumnOperator):
+                found += standings_by_column(step.name, step.operator, calendar=node.schema.calendar)
+        return found
 
     def _standings_at(self, step: Any, merge: MergeReplicas) -> Iterator[ReplicaStanding]:
-        merged_before, replicas = step.operator.complete_before, step.operator.snapshot().replicas
+        merged_before, replicas = step.operator.complete_before, step.operator.replicas
         joined = [replica.has_joined(merged_before) for replica in replicas]
         leading = [has and not arc.ended for has, arc in zip(joined, step.inputs, strict=True)]
         for arc, replica, has_joined in zip(step.inputs, replicas, joined, strict=True):

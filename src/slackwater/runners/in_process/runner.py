@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from slackwater.progress.clock import Clock
     from slackwater.runners.in_process.graph import Graph
     from slackwater.runners.in_process.ports import Arc, Output, Sink
-    from slackwater.runners.in_process.replicas import ReplicaStanding
+    from slackwater.runners.in_process.standing import ReplicaStanding
     from slackwater.runners.runner import Counters
 
 T = TypeVar("T")

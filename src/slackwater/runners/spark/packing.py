@@ -212,14 +212,14 @@ class Arrivals:
 
 def _said_of(replicas: Mapping[ReplicaName, Span]) -> bytes:
     """The times of each replica, as bytes."""
-    least, newest = (pa.array(times, pa.int64()) for times in zip(*replicas.values(), strict=True))
-    columns = {"name": pa.array(replicas, pa.binary()), "least": least, "newest": newest}
+    spans = (pa.array(times, pa.int64()) for times in zip(*replicas.values(), strict=True))
+    columns = {"name": pa.array(replicas, pa.binary()), **dict(zip(Span._fields, spans, strict=True))}
     return to_buffer(pa.record_batch(columns)).to_pybytes()
 
 
 def _read_of(said: bytes) -> dict[ReplicaName, Span]:
-    names, least, newest = (column.to_pylist() for column in from_buffer(said).columns)
-    return {name: Span(*times) for name, *times in zip(names, least, newest, strict=True)}
+    names, *spans = (column.to_pylist() for column in from_buffer(said).columns)
+    return {name: Span(*times) for name, *times in zip(names, *spans, strict=True)}
 
 
 def _add_to(known: dict[ReplicaName, Span], more: Mapping[ReplicaName, Span]) -> None:
