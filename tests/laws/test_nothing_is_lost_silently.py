@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import narwhals as nw
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -120,6 +121,48 @@ def test_rows_into_bands_are_rows_out_late_and_held_after_every_step(
     query.close()
     assert len(set(delivered[-1])) == len(delivered[-1]) == pushed - query.counters()["punctuate#1"].late
     assert set(delivered[0]) <= set(delivered[1]) <= set(delivered[2])
+
+
+@pytest.mark.parametrize("late", _POLICIES, ids=str)
+@pytest.mark.parametrize("keep", ["first", "last"])
+@given(
+    pushes=_DISORDERED,
+    patience=st.integers(0, 20),
+    within=st.sampled_from([0, 3, 9, sw.FOREVER]),
+    every=_CADENCES,
+    batch_rows=st.integers(1, 5),
+)
+def test_rows_into_deduplicate_are_rows_out_late_held_and_duplicates_after_every_step(
+    late: sw.Late,
+    keep: str,
+    pushes: list[list[tuple[int, int]]],
+    patience: int,
+    within: int,
+    every: sw.Every,
+    batch_rows: int,
+) -> None:
+    """Three keys; what is left out as a duplicate is counted, at once and whichever row is kept."""
+    source, stream = _lasting()
+    delivered: list[int] = []
+    diverted: list[int] = []
+    keyed = stream.select("v", k=nw.col("v") % 3)
+    query = keyed.deduplicate("k", within=within, keep=keep, patience=patience, every=every, late=late).open(
+        _numbers(delivered), clock=sw.ManualClock(), on_late=_numbers(diverted), batch_rows=batch_rows
+    )
+    pushed = 0
+    for rows in pushes:
+        _push(source, rows, pushed)
+        pushed += len(rows)
+        more = True
+        while more:
+            more = query.step()
+            judged, kept = (query.counters()[step] for step in ("punctuate#1", "deduplicate#1"))
+            assert judged.rows_in + source.waiting == pushed == source.waiting + judged.rows_out + judged.late
+            assert kept.rows_in == judged.rows_out == len(delivered) + kept.buffered + kept.duplicates
+    query.close()
+    judged, kept = (query.counters()[step] for step in ("punctuate#1", "deduplicate#1"))
+    assert pushed == len(delivered) + judged.late + kept.duplicates
+    assert len({*delivered, *diverted}) == len(delivered) + len(diverted)
 
 
 @given(

@@ -75,6 +75,10 @@ class Operator(ABC, Generic[StateT]):
         """How many rows, since the very beginning, came too late and did not go to a band or the main output."""
         return 0
 
+    def duplicates(self) -> int:
+        """How many rows, since the very beginning, were left out because another row stands for the same event."""
+        return 0
+
     def of_interest_from(self, port: Port) -> Instant:  # noqa: ARG002 - to most operators everything matters
         """Elements of an input that only concern time before this change nothing any more; it never goes back.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from slackwater.plan.aggregating_steps import MapWindows
 from slackwater.plan.combining_steps import Union
+from slackwater.plan.deduplicating_step import Deduplicate
 from slackwater.plan.node import walk
 from slackwater.plan.ordering_steps import Sort
 from slackwater.plan.row_steps import AssignWindow, MapBatches, RowStep, Select, Where, is_narrow
@@ -38,7 +39,9 @@ def sort_as_needed(*roots: Node) -> list[Node]:
     for node in nodes:
         sources = [made[source] for source in node.inputs]
         below = sources[0] if sources else None
-        if isinstance(below, Sort) and _needs_no_order(node) and node not in in_order and readers[node.input] == 1:
+        if isinstance(below, Sort) and isinstance(node, Deduplicate) and readers[node.input] == 1:
+            made[node] = node.reading(below.input)  # it puts rows in order itself
+        elif isinstance(below, Sort) and _needs_no_order(node) and node not in in_order and readers[node.input] == 1:
             made[node] = replace(below, input=node.reading(below.input), moved=(*below.moved, node.verb))
         else:
             made[node] = node if sources == list(node.inputs) else node.reading(*sources)
@@ -50,7 +53,7 @@ def _windows_before(node: Node) -> Iterator[Node]:
     for source in node.inputs:
         if isinstance(source, AssignWindow):
             yield source
-        if isinstance(source, Where | Select | MapBatches | AssignWindow | Sort | Union):
+        if isinstance(source, Where | Select | MapBatches | AssignWindow | Sort | Deduplicate | Union):
             yield from _windows_before(source)
 
 

@@ -1,9 +1,9 @@
 """Whether every replica of a stream tells the rows of one time in the same order: what case R1 of LMerge needs.
 
 Where no two rows have the same time, there is one order, and settle() puts rows into one that follows from what they
-are. Steps that treat each row by itself, windows, a stable sort and a function over windows keep what order there is.
-A grouped aggregate tells its groups as they come, and a union whichever input is first; of rows that are only said to
-come in order of time, nothing is known.
+are. Steps that treat each row by itself, windows, a stable sort, deduplicate and a function over windows keep the order
+that there is. A grouped aggregate tells its groups as they come, and a union whichever input is first; of rows that are
+only said to come in order of time, nothing is known.
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section IV-D, examples 2 to 5.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.plan.aggregating_steps import MapWindows
+from slackwater.plan.deduplicating_step import Deduplicate
 from slackwater.plan.ordering_steps import Sort
 from slackwater.plan.properties import Order
 from slackwater.plan.revising_steps import DoubtEnd, Settle
@@ -20,7 +21,7 @@ from slackwater.plan.row_steps import AssignWindow, AssumeOrdered, Select, Where
 if TYPE_CHECKING:
     from slackwater.plan.node import Node
 
-_KEEP_TIES = (Where, Select, AssignWindow, AssumeOrdered, Sort, MapWindows, DoubtEnd)
+_KEEP_TIES = (Where, Select, AssignWindow, AssumeOrdered, Sort, Deduplicate, MapWindows, DoubtEnd)
 
 
 def tells_ties_alike(node: Node) -> bool:

@@ -2,6 +2,7 @@
 
 What an aggregate does not look at need not be gathered on the way to it. Rows that may be shown to somebody keep all
 that they have: those that come out, late rows that are diverted or named in an error, and those that a function sees.
+So do those that deduplicate chooses among: of two rows of one time, any column may decide.
 """
 
 from __future__ import annotations

@@ -33,11 +33,15 @@ class Counters:
     late: int = 0
     """Rows that came too late and did not go on. A query that was resumed goes on counting where the other was."""
 
+    duplicates: int = 0
+    """Rows that were left out because another one stands for the same event, from the very beginning, as for `late`."""
+
     ignored: int = 0
     """Rows that were left out because nobody is interested in their time any more."""
 
     def __str__(self) -> str:
         left_out = f"late {self.late}, " if self.late else ""
+        left_out += f"duplicates {self.duplicates}, " if self.duplicates else ""
         left_out += f"ignored {self.ignored}, " if self.ignored else ""
         return (
             f"in {self.rows_in} +{self.punctuations_in}p, out {self.rows_out} +{self.punctuations_out}p, {left_out}"

@@ -15,6 +15,8 @@ from slackwater.progress.instants import as_duration
 from slackwater.streams.event_stream import EventStream
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.cadence import Every
     from slackwater.policies.punctuations import Length
@@ -70,6 +72,40 @@ class DisorderedStream(EventStream):
         cadence = default_cadence(wait, calendar=calendar) if every is None else every
         (ordered,) = dealt(node, (wait,), cadence, late, in_order=True)
         return OrderedStream(ordered)
+
+    def deduplicate(
+        self,
+        on: str | Sequence[str],
+        *,
+        within: Length,
+        keep: str = "first",
+        patience: Length | None = None,
+        every: Every | None = None,
+        late: Late = _DIVERT,
+    ) -> OrderedStream:
+        """Keep one row of each event that arrives several times, in order of time. See `EventStream.deduplicate`.
+
+        `patience`, `every` and `late` say how long to wait for late rows, and what becomes of them, as in sort(): a row
+        that comes when its time is complete goes to the late output, whether it repeats another or not. Without a
+        patience the stream's own punctuations are obeyed; one that has none is refused.
+
+        >>> import slackwater as sw
+        >>> heard = [(1, "a"), (4, "b"), (2, "a"), (12, "c"), (3, "b")]
+        >>> frames = sw.stream([{"at": at, "frame": frame} for at, frame in heard], time="at")
+        >>> result = frames.deduplicate(on="frame", within=5, patience=5).run()
+        >>> result.table["frame"].to_pylist(), result.late["punctuate#1"].to_pylist()
+        (['a', 'b', 'c'], [{'at': 3, 'frame': 'b', 'late_bound': 7, 'late_by': 4}])
+        """
+        if patience is None:
+            if every is not None or late != _DIVERT:
+                facts, hint = {"every": every, "late": late}, 'deduplicate(..., patience="5s", ...)'
+                raise PlanError(message("every= and late= go with a patience", facts, hint))
+            return super().deduplicate(on, within=within, keep=keep)
+        node = with_wide_dictionaries(stamped(self.node))
+        wait = self._length(patience)
+        cadence = default_cadence(wait, calendar=node.schema.calendar) if every is None else every
+        (judged,) = dealt(node, (wait,), cadence, late, in_order=False)
+        return type(self)(judged).deduplicate(on, within=within, keep=keep)
 
     def merge_replicas(
         self, by: str, patience: Length, *, every: Every | None = None, late: Late = _DIVERT

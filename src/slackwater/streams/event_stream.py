@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.plan.aggregating_steps import MapWindows
 from slackwater.plan.combining_steps import FollowedBy, Join, Union
+from slackwater.plan.deduplicating_step import Deduplicate
 from slackwater.plan.probe import name_outputs
 from slackwater.plan.properties import Stamps
 from slackwater.plan.row_steps import AssignWindow, MapBatches, Select, Where, stamped, with_wide_dictionaries
+from slackwater.policies.keep import Keep
 from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling
 from slackwater.progress.instants import as_duration
@@ -190,6 +192,34 @@ class EventStream(Stream):
 
         first, second = _both_stamped(self.node, _node_of(then, "followed_by"))
         return OrderedStream(FollowedBy(first, second, _columns(on), self._length(within)))
+
+    def deduplicate(self, on: str | Sequence[str], *, within: Length, keep: str = "first") -> OrderedStream:
+        """Keep one row of each event that arrives several times, in order of time.
+
+        Rows that agree on the `on` columns are the same event if they are close in time: the earliest one, and all that
+        are at most `within` later than that. The next one begins an event of its own. Of the rows of an event `keep`
+        takes the "first", which goes out when its time is complete, or the "last", which waits for `within` more.
+        Nulls are equal, and so are NaNs. Rows with lifetimes go by their starts.
+
+        The result depends on what the rows are, not on how they came. Where several rows of an event have the same
+        time, "first" takes the least of them by the other columns, from left to right, and "last" the greatest; nulls
+        are greater than all else. Rows that are left out are counted as `duplicates`. Memory holds the keys of the
+        last `within`, or, for "last", the rows.
+
+        >>> import slackwater as sw
+        >>> heard = [(1, "a", -90), (2, "b", -70), (3, "a", -60), (9, "a", -80)]
+        >>> rows = [{"at": at, "frame": frame, "rssi": rssi} for at, frame, rssi in heard]
+        >>> frames = sw.stream(rows, time="at").assume_ordered()
+        >>> result = frames.deduplicate(on="frame", within=5).run()
+        >>> result.table["rssi"].to_pylist(), result.counters["deduplicate#1"].duplicates
+        ([-90, -70, -80], 1)
+        >>> frames.deduplicate(on="frame", within=5, keep="last").run().table["rssi"].to_pylist()
+        [-70, -60, -80]
+        """
+        from slackwater.streams.ordered import OrderedStream
+
+        node = with_wide_dictionaries(stamped(self.node))
+        return OrderedStream(Deduplicate(node, _columns(on), self._length(within), Keep.of(keep)))
 
     def _length(self, length: Length) -> Duration:
         return as_duration(length, calendar=self.node.schema.calendar)

@@ -41,6 +41,7 @@ from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
 from slackwater.testing.by_column_cases import by_column_cases
 from slackwater.testing.cleansing_cases import cleansing_cases
+from slackwater.testing.deduplicating_cases import deduplicating_cases
 from slackwater.testing.merging_cases import merging_cases
 from slackwater.testing.oracles.aggregate import aggregate_oracle
 from slackwater.testing.oracles.matching import followed_by_oracle, join_oracle
@@ -355,6 +356,7 @@ CASES: tuple[TortureCase, ...] = (
         _two(max_rows=15),
         lambda s: followed_by_oracle(_shown(s, 0), _shown(s, 1), [(1, 1)], 4),
     ),
+    *deduplicating_cases(PAYLOAD),
     *merging_cases(PAYLOAD),
     *by_column_cases(PAYLOAD),
     *revising_cases(PAYLOAD),

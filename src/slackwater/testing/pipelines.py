@@ -54,6 +54,10 @@ def _followed_by(a: sw.OrderedStream, b: sw.OrderedStream) -> sw.OrderedStream:
     return a.followed_by(b, on="k", within=5)
 
 
+def _deduplicated(a: sw.OrderedStream, b: sw.OrderedStream) -> sw.OrderedStream:
+    return sw.union(a.deduplicate(on="k", within=6), b).deduplicate(on=["k", "v"], within=3, keep="last")
+
+
 def _diamond(a: sw.OrderedStream, b: sw.OrderedStream) -> sw.OrderedStream:
     both = sw.union(a, b)
     return sw.union(both.where(nw.col("v") > 1), both.where(nw.col("v") <= 1), a)
@@ -68,6 +72,7 @@ PIPELINES: dict[str, Pipeline] = {
     "join": _join,
     "overlapping lifetimes": _overlap,
     "followed by": _followed_by,
+    "deduplicated": _deduplicated,
     "diamond": _diamond,
 }
 """The pipelines by name: together they use every step there is."""

@@ -233,6 +233,7 @@ class InProcessRunner:
         now = self._clock.now()
         for step in self._graph.steps:
             step.counters.late = step.operator.late()
+            step.counters.duplicates = step.operator.duplicates()
             step.counters.ignored = step.operator.ignored_rows()
             if step.idle_since is not None:
                 step.counters.idle_waiting += now - step.idle_since

@@ -162,7 +162,8 @@ def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> It
             yield from _encoded(output, waiting.pop(output), metrics)
     for output, batches in waiting.items():
         yield from _encoded(output, batches, metrics)
-    metrics.late, metrics.buffered, metrics.runs = shard.late(), shard.buffered(), shard.runs()
+    metrics.late, metrics.duplicates = shard.late(), shard.duplicates()
+    metrics.buffered, metrics.runs = shard.buffered(), shard.runs()
     metrics.complete_before = shard.complete_before
 
 

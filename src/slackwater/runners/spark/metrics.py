@@ -26,12 +26,13 @@ _SPARK_TYPES: Final = {"int": "long", "Instant": "long", "float": "double"}
 
 @dataclass
 class Metrics:
-    """The numbers of one shard and one micro-batch; `late` counts from the beginning of the query."""
+    """The numbers of one shard and one micro-batch; `late` and `duplicates` count from the beginning of the query."""
 
     shard: int = 0
     rows_in: int = 0
     rows_out: int = 0
     late: int = 0
+    duplicates: int = 0
     buffered: int = 0
     runs: int = 0
     complete_before: Instant = BEGINNING

@@ -224,7 +224,7 @@ def _observed(released: DataFrame) -> DataFrame:
     from pyspark.sql import functions
 
     is_metrics = released["output"] == METRICS
-    summed = ("rows_in", "rows_out", "late", "buffered", "runs", "state_bytes")
+    summed = ("rows_in", "rows_out", "late", "duplicates", "buffered", "runs", "state_bytes")
     phases = ("decode_seconds", "operate_seconds", "state_seconds", "encode_seconds")
     return released.observe(
         OBSERVED,

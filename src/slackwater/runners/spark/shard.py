@@ -139,6 +139,10 @@ class Shard:
         """How many rows have been late since the query began."""
         return sum(operator.late() for operator in self._operators.values())
 
+    def duplicates(self) -> int:
+        """How many rows have been left out as duplicates since the query began."""
+        return sum(operator.duplicates() for operator in self._operators.values())
+
     def buffered(self) -> int:
         """How many rows and groups wait."""
         return sum(operator.buffered() for operator in self._operators.values())

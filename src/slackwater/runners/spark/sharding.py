@@ -14,6 +14,7 @@ from slackwater.plan.aggregating_steps import AggregateStep, CutAtChanges
 from slackwater.plan.bands import BandedAggregate
 from slackwater.plan.combining_steps import FollowedBy, Join, Union
 from slackwater.plan.comparing_step import CompareReplicas
+from slackwater.plan.deduplicating_step import Deduplicate
 from slackwater.plan.merging_by_column import MergeByColumn
 from slackwater.plan.merging_steps import MergeReplicas
 from slackwater.plan.node import Node, SideOutput, StepNode, walk
@@ -47,7 +48,7 @@ _COMPARE_WHOLE_ROWS = (MergeReplicas, CompareReplicas, AssumeKeyed, Settle)
 
 _KEEP_COLUMNS = (
     *(Where, AssignWindow, Sort, DoubtEnd, PromiseAtEnd, AssumeOrdered, AssumeKeyed, Settle),
-    *(AggregateStep, CutAtChanges, BandedAggregate, Join, FollowedBy, Union, MergeReplicas),
+    *(AggregateStep, CutAtChanges, BandedAggregate, Join, FollowedBy, Union, MergeReplicas, Deduplicate),
 )
 """Steps whose columns have the values that they had in all inputs; of those with keys, the keys."""
 
@@ -90,7 +91,7 @@ def _keys(node: StepNode) -> tuple[str, ...]:
     match node:
         case AggregateStep() | CutAtChanges() | BandedAggregate():
             return node.keys
-        case Join() | FollowedBy():
+        case Join() | FollowedBy() | Deduplicate():
             return node.on
         case _ if isinstance(node, _COMPARE_WHOLE_ROWS):
             schema = node.inputs[0].schema

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import PlanError, message
 from slackwater.plan.aggregating_steps import CutAtChanges
 from slackwater.plan.comparing_step import CompareReplicas
+from slackwater.plan.deduplicating_step import Deduplicate
 from slackwater.plan.merging_by_column import MergeByColumn
 from slackwater.plan.merging_steps import MergeReplicas
 from slackwater.plan.revising_steps import Settle
@@ -191,9 +192,10 @@ def _lasting(plan: ShardPlan) -> Duration | None:
     """How far past the newest time a step of a plan may hold something back; None if rows may last for ever.
 
     A window ends its size after an event at most. What it promises lags behind by as much, and steps that wait for
-    ends, and not for starts, wait for that too.
+    ends, and not for starts, wait for that too. So does what is promised where the last of several rows is kept.
     """
     waits_for_ends = any(isinstance(node, CutAtChanges | Settle) for node in plan.names)
     if waits_for_ends and any(inlet.source.schema.until is not None for inlet in plan.inlets):
         return None
-    return sum(2 * node.window.size for node in plan.names if isinstance(node, AssignWindow))
+    windows = sum(2 * node.window.size for node in plan.names if isinstance(node, AssignWindow))
+    return windows + sum(node.lag for node in plan.names if isinstance(node, Deduplicate))

@@ -26,7 +26,10 @@ from slackwater.operators.aggregate import AggregateState
 from slackwater.operators.assume_keyed import KeyedState
 from slackwater.operators.banded_aggregate import BandState
 from slackwater.operators.cut_at_changes import CutAtChangesState
+from slackwater.operators.deduplicate import DeduplicateState
 from slackwater.operators.early_aggregate import EarlyAggregateState
+from slackwater.operators.known_keys import KnownState
+from slackwater.operators.latest_rows import PieceState
 from slackwater.operators.map_windows import MapWindowsState
 from slackwater.operators.matching_operator import MatchingState
 from slackwater.operators.merging.by_column import ByColumnState
@@ -65,9 +68,9 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     one.__name__: one
     for one in (
         AggregateState, ApartState, BandState, ByColumnState, CleanseState, CompareState, CutAtChangesState,
-        EarlyAggregateState, EventBatch, EventIndexState, Heard, KeyedState, MapWindowsState, MatchingState,
-        MultisetState, OrderedState, PartialState, Piece, PunctuateState, Replica, RevisedState, RowStoreState,
-        SorterState, SortState, StreamProgress, UnionState, WaitingRoomState,
+        DeduplicateState, EarlyAggregateState, EventBatch, EventIndexState, Heard, KeyedState, KnownState,
+        MapWindowsState, MatchingState, MultisetState, OrderedState, PartialState, Piece, PieceState, PunctuateState,
+        Replica, RevisedState, RowStoreState, SorterState, SortState, StreamProgress, UnionState, WaitingRoomState,
     )
 }  # fmt: skip
 

@@ -1,0 +1,137 @@
+"""Finds, among rows in order of time, those whose key has come a short while ago, in compiled loops.
+
+A row whose key is not known, or whose original is too old, is an original: it is remembered, with its time. A row that
+comes soon enough after the original of its key repeats it. Keys are words, compared exactly; a place in the hash table
+holds the number of an original and half of its hash, so that most places that do not fit are passed without looking at
+the key.
+
+Originals are only ever appended, in order of time. A key that begins anew gets a new original, and its place in the
+table points to that one. What is too old lies at the front; when there is no room for more, the others are moved
+together.
+
+Numba does not see that a kernel calls those of payload_words when it looks for its machine code on disk: after a change
+there save this file, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from numba import int64, uint64
+
+from slackwater.kernels.compile import kernel
+from slackwater.kernels.payload_words import hash_event, same_words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.int64]
+    Table = NDArray[np.uint64]
+
+KEPT: Final = -1
+"""The fate of a row that is kept, for now: an original, or, where the last row is kept, one that takes its place."""
+REPEAT: Final = -2
+"""The fate of a row that is not. Any other fate is the number of a row of the same key and time: a tie."""
+
+NOBODY: Final = -1
+"""In place of the number of a row: there is none."""
+
+_HALF: Final = 32
+"""Bits of a place in the table that are a number, counted from 1 so that a free place is 0; the others are a hash's."""
+_NUMBER: Final = (1 << _HALF) - 1
+
+_READ = "Array(int64, 1, 'C', readonly=True)"
+
+
+@kernel(f"void({_READ}, {_READ}, int64[::1])")
+def hash_keys(offsets: Column, words: Column, hashes: Column) -> None:
+    """Hash the key of each row."""
+    for row in range(len(hashes)):
+        hashes[row] = hash_event(0, words, offsets[row], offsets[row + 1] - offsets[row])
+
+
+@kernel(
+    f"UniTuple(int64, 2)(uint64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, "
+    f"{_READ}, {_READ}, {_READ}, {_READ}, int64, int64, boolean, int64[::1], int64[::1], int64[::1])"
+)
+def find_repeats(
+    table: Table,
+    held_hashes: Column,
+    held_offsets: Column,
+    held: Column,
+    originals: Column,
+    latest: Column,
+    known: int,
+    times: Column,
+    hashes: Column,
+    offsets: Column,
+    words: Column,
+    within: int,
+    first_row: int,
+    keep_last: bool,
+    fates: Column,
+    begun_by: Column,
+    replaced: Column,
+) -> Any:
+    """Fill in the fate of each row, and by which original its group was begun; return how many are known, and replaced.
+
+    Rows come in order of time and are numbered from `first_row` on. `latest` has, for each original, the number of the
+    row that is kept of its group. Where the last one is kept, `replaced` gets the numbers of those that are not any
+    more. There is room for all rows to be originals.
+    """
+    mask = uint64(len(table) - 1)
+    count = 0
+    for row in range(len(times)):
+        time, hashed, begin = times[row], uint64(hashes[row]), offsets[row]
+        length = offsets[row + 1] - begin
+        half = hashed >> uint64(_HALF)
+        at = hashed & mask
+        seen = NOBODY
+        while table[at] != uint64(0):
+            if table[at] >> uint64(_HALF) == half:
+                one = int64(table[at] & uint64(_NUMBER)) - 1
+                alike = held_offsets[one + 1] - held_offsets[one] == length
+                if alike and same_words(held, held_offsets[one], words, begin, length):
+                    seen = one
+                    break
+            at = (at + uint64(1)) & mask
+        # Unsigned, for the distance of two times need not fit a signed number.
+        if seen != NOBODY and uint64(time) - uint64(originals[seen]) <= uint64(within):
+            before = latest[seen]
+            begun_by[row] = seen
+            if before >= first_row and times[before - first_row] == time:
+                fates[row] = before - first_row
+            elif keep_last:
+                fates[row] = KEPT
+                replaced[count] = before
+                count += 1
+                latest[seen] = first_row + row
+            else:
+                fates[row] = REPEAT
+            continue
+        table[at] = (half << uint64(_HALF)) | uint64(known + 1)
+        held_hashes[known] = int64(hashed)
+        originals[known] = time
+        latest[known] = first_row + row
+        place = held_offsets[known]
+        for i in range(length):
+            held[place + i] = words[begin + i]
+        begun_by[row] = known
+        fates[row] = KEPT
+        known += 1
+        held_offsets[known] = place + length
+    return int64(known), int64(count)
+
+
+@kernel(f"void(uint64[::1], {_READ})")
+def fill_table(table: Table, hashes: Column) -> None:
+    """Give originals places in a table of free places, the newest first: of those of one key it is found first."""
+    mask = uint64(len(table) - 1)
+    for back in range(len(hashes)):
+        one = len(hashes) - 1 - back
+        hashed = uint64(hashes[one])
+        at = hashed & mask
+        while table[at] != uint64(0):
+            at = (at + uint64(1)) & mask
+        table[at] = (hashed >> uint64(_HALF) << uint64(_HALF)) | uint64(one + 1)

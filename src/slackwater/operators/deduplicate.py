@@ -1,0 +1,212 @@
+"""Keeps one row of each event that arrives several times; key columns and a span of time say which rows are the same.
+
+Of each key, rows are looked at in order of time. The first is an *original*; rows that come at most `within` after it
+repeat it; the next one after that is an original again. Of an original and the rows that repeat it one is kept, the
+first or the last. So it is a function of the temporal table: neither the cut into batches nor the order of arrival
+changes it. Where rows of one key have the same time, what is in them decides (tied_rows).
+
+Rows wait in a sort until their time is complete. Then, where the first is kept, it is known at once what becomes of a
+row: only keys are remembered. Where the last is kept, a row waits until its original is more than `within` back.
+
+Invariants: rows in = rows out + rows held + duplicates. What is remembered of the past began at most `within` before
+complete_before. Output is ordered, and no two rows of it have the same key and time.
+Cost: that of the sort, and a look-up for each row (known_keys).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.errors import BadDuration, message
+from slackwater.events.batch import EventBatch, punctuation_like
+from slackwater.kernels.known_keys import KEPT
+from slackwater.operators.emission import NOTHING, Emission
+from slackwater.operators.key_words import KeyWords
+from slackwater.operators.known_keys import KnownKeys, KnownState
+from slackwater.operators.latest_rows import LatestRows, PieceState
+from slackwater.operators.operator import Operator
+from slackwater.operators.sort import SortOperator, SortState
+from slackwater.operators.stream_progress import StreamProgress
+from slackwater.operators.tied_rows import choose_among_ties
+from slackwater.policies.keep import Keep
+from slackwater.progress.instants import BEGINNING, FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.known_keys import Column, Found
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Duration, Instant
+
+
+@dataclass(frozen=True)
+class DeduplicateState:
+    """What the step remembers: its input's progress, the rows that wait, the keys, and what it has counted."""
+
+    progress: StreamProgress
+    waiting: SortState
+    known: KnownState
+    latest: tuple[PieceState, ...]
+    looked_at: int
+    """How many rows have come out of the sort: the number of the next one."""
+
+    duplicates: int
+
+
+class DeduplicateOperator(Operator[DeduplicateState]):
+    """Leaves out repeats. `ordered` says that each event of the input closes the time before it.
+
+    >>> import pyarrow as pa
+    >>> from slackwater.events.schema import EventSchema
+    >>> schema = EventSchema.of(pa.schema({"at": pa.int64(), "k": pa.string()}), time="at")
+    >>> step = DeduplicateOperator(schema, ["k"], within=5, keep=Keep.FIRST, ordered=True)
+    >>> rows = EventBatch.inserts(pa.record_batch({"k": ["a", "b", "a", "a"]}), start=[1, 2, 6, 7])
+    >>> [batch.start.tolist() for call in (step.on_batch(0, rows), step.on_end(0)) for batch in call.batches]
+    [[1, 2], [7], [7], [9223372036854775807]]
+    """
+
+    __slots__ = (
+        "_compared",
+        "_duplicates",
+        "_keep",
+        "_keys",
+        "_known",
+        "_latest",
+        "_looked_at",
+        "_no_rows",
+        "_ordered",
+        "_progress",
+        "_sort",
+        "_where",
+        "_within",
+    )
+
+    def __init__(
+        self,
+        schema: EventSchema,
+        on: Sequence[str],
+        within: Duration,
+        keep: Keep,
+        *,
+        ordered: bool,
+        step: str = "deduplicate",
+        resume: DeduplicateState | None = None,
+    ) -> None:
+        if not 0 <= within <= FOREVER:
+            raise BadDuration(message(f"{step} needs a duration that is not negative and fits int64", {"got": within}))
+        self._no_rows = schema.no_rows
+        self._keys = KeyWords(schema.payload, on, step)
+        # What rows of one key may differ in.
+        self._compared = [name for name in schema.payload.names if name not in on]
+        self._within = within
+        self._keep = keep
+        self._ordered = ordered
+        self._where = f"step {step!r}"
+        self._progress = resume.progress if resume else StreamProgress()
+        self._sort = SortOperator(schema, step, resume.waiting if resume else None)
+        self._known = KnownKeys(within, resume.known if resume else None)
+        self._latest = LatestRows(resume.latest if resume else ())
+        for begun_by, numbers in self._latest.kept():
+            self._known.set_latest(begun_by, numbers)
+        self._looked_at = resume.looked_at if resume else 0
+        self._duplicates = resume.duplicates if resume else 0
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:
+        """Take the rows in; look at those whose time the batch as a whole completes."""
+        before = self._progress.complete_before
+        self._progress = self._progress.after(batch, self._where, ordered=self._ordered)
+        self._sort.on_batch(port, batch.data())
+        bound = self._progress.complete_before
+        if bound <= before:
+            return NOTHING
+        # The sort goes by punctuations alone; one of our own also has it follow the order of the input.
+        complete = self._sort.on_batch(port, punctuation_like(self._no_rows, bound))
+        return self._send(complete.batches, before, bound)
+
+    def on_end(self, port: Port) -> Emission:
+        """Look at every row, and say that none will follow."""
+        return self._send(self._sort.on_end(port).batches, self._progress.complete_before, FOREVER)
+
+    def _send(self, complete: Iterable[EventBatch], before: Instant, bound: Instant) -> Emission:
+        kept = [self._look_at(rows) for rows in complete if rows.rows]
+        self._known.forget_before(_back(bound, self._within))
+        if self._keep is Keep.FIRST:
+            return Emission.of(*kept, punctuation_like(self._no_rows, bound))
+        promised = self._promise(bound)
+        if promised <= self._promise(before):
+            return NOTHING
+        return Emission.of(*self._latest.release(promised), punctuation_like(self._no_rows, promised))
+
+    def _promise(self, bound: Instant) -> Instant:
+        """How far the output is complete: rows before that have originals that nothing repeats any more."""
+        if self._keep is Keep.FIRST or bound == FOREVER:  # past which there is no row that could
+            return bound
+        return _back(bound, self._within)
+
+    def _look_at(self, rows: EventBatch) -> EventBatch:
+        """Find repeats among rows in order of time, all of one time together; return what goes out at once."""
+        keys = self._keys.encode(rows.payload)
+        found = self._known.find(rows.start, keys, self._looked_at, keep_last=self._keep is Keep.LAST)
+        kept = found.fates == KEPT
+        mine = found.replaced >= self._looked_at
+        kept[found.replaced[mine] - self._looked_at] = False
+        places = np.flatnonzero(kept)
+        chosen = self._chosen(rows, found)[places]
+        left = rows if len(places) == rows.rows else rows.take_rows(chosen)
+        older = found.replaced[~mine]
+        self._duplicates += rows.rows - len(places) + len(older)
+        self._looked_at += rows.rows
+        if self._keep is Keep.FIRST:
+            return left
+        self._latest.replace(older)
+        self._latest.add(left, places + (self._looked_at - rows.rows), found.begun_by[places])
+        return rows.slice(0, 0)
+
+    def _chosen(self, rows: EventBatch, found: Found) -> Column:
+        """For each row the one that is sent if it is kept: itself, unless it ties with a better one."""
+        chosen = np.arange(rows.rows)
+        others = np.flatnonzero(found.fates >= 0)
+        if len(others) and (self._compared or rows.end is not None):
+            firsts, greatest = found.fates[others], self._keep is Keep.LAST
+            replaced, by = choose_among_ties(rows, firsts, others, self._compared, greatest=greatest)
+            chosen[replaced] = by
+        return chosen
+
+    def duplicates(self) -> int:
+        """How many rows were left out because another one stands for them."""
+        return self._duplicates
+
+    def idle_waiting_on(self) -> Port | None:
+        """The input, while rows are held: a promise may release them though no row comes."""
+        return 0 if self.buffered() else None
+
+    def buffered(self) -> int:
+        """How many rows wait, for their time to be complete or for a later one to take their place."""
+        return self._sort.buffered() + len(self._latest)
+
+    def snapshot(self) -> DeduplicateState:
+        """Return what is remembered. Cost: that of a sort's, and a copy of the keys that are new."""
+        return DeduplicateState(
+            self._progress,
+            self._sort.snapshot(),
+            self._known.snapshot(),
+            self._latest.snapshot(),
+            self._looked_at,
+            self._duplicates,
+        )
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self._sort.check()
+        self._known.check()
+        self._latest.check()
+        assert 0 <= self._duplicates <= self._looked_at, (self._duplicates, self._looked_at)
+
+
+def _back(bound: Instant, within: Duration) -> Instant:
+    """The instant so long before a bound; BEGINNING where int64 has none."""
+    return max(bound - within, BEGINNING)

@@ -1,0 +1,196 @@
+"""The originals of the last while, found by their keys: what a step remembers that leaves out repeats.
+
+Originals are kept in order of time in columns that grow, with a hash table over them. What is too old is left out when
+the columns are full, so that each original is moved a few times in its life, and memory follows those that still count.
+
+What is stored of them lies in segments, each of the originals that came since the one before it. A segment is never
+changed; small neighbours are put together, and one of which all are too old is forgotten.
+
+Invariant: originals are in order of time; those of one key are more than `within` apart.
+Cost: one look-up for each row. To resume, one place in the table for each original that is remembered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from slackwater.kernels.known_keys import NOBODY, fill_table, find_repeats, hash_keys
+from slackwater.progress.instants import BEGINNING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slackwater.operators.key_words import Words
+    from slackwater.progress.instants import Duration, Instant
+
+    Column: TypeAlias = NDArray[np.int64]
+
+KnownSegment: TypeAlias = "tuple[int, Column, Column, Column]"
+"""The number of its first original; where the words of each key begin, the words, and the times."""
+
+_NONE: Column = np.empty(0, dtype=np.int64)
+
+_LEAST_ROOM: Final = 64
+"""Originals that there is room for at first."""
+
+_SMALL: Final = 65_536
+"""Segments of fewer originals are worth putting together."""
+
+
+@dataclass(frozen=True)
+class KnownState:
+    """What is stored: segments, one right behind the other, and the number of the next original."""
+
+    segments: tuple[KnownSegment, ...] = ()
+    next: int = 0
+
+
+class Found(NamedTuple):
+    """What became of some rows."""
+
+    fates: Column
+    """KEPT, REPEAT, or the row that this one ties with, for each row."""
+
+    begun_by: Column
+    """The number of the original of each row's group."""
+
+    replaced: Column
+    """The numbers of the rows that are not kept any more, because a later one is."""
+
+
+class KnownKeys:
+    """Remembers originals.
+
+    >>> from slackwater.operators.key_words import Words
+    >>> known = KnownKeys(within=5)
+    >>> keys = Words(np.arange(5), np.array([7, 8, 7, 7]))
+    >>> known.find(np.array([1, 1, 4, 9]), keys, first_row=0, keep_last=False).fates.tolist()
+    [-1, -1, -2, -1]
+    """
+
+    __slots__ = (
+        "_first", "_forgotten", "_hashes", "_known", "_latest", "_offsets", "_originals", "_segments", "_table",
+        "_within", "_words",
+    )  # fmt: skip
+
+    def __init__(self, within: Duration, resume: KnownState | None = None) -> None:
+        state = resume or KnownState()
+        self._within = within
+        self._segments = list(state.segments)
+        self._forgotten: Instant = BEGINNING
+        self._originals = np.concatenate([_NONE, *(times for *_, times in state.segments)])
+        self._words = np.concatenate([_NONE, *(words for _, _, words, _ in state.segments)])
+        self._offsets = _joined_offsets([offsets for _, offsets, _, _ in state.segments])
+        self._known = len(self._originals)
+        # The number of the first original that is held: all before it are too old.
+        self._first = state.next - self._known
+        self._latest = np.full(self._known, NOBODY)
+        self._hashes = np.empty(self._known, dtype=np.int64)
+        hash_keys(self._offsets, self._words, self._hashes)
+        # There is no room for any row yet: the table is made with it.
+        self._table = np.zeros(0, dtype=np.uint64)
+
+    def __len__(self) -> int:
+        return self._known
+
+    def find(self, times: Column, keys: Words, first_row: int, *, keep_last: bool) -> Found:
+        """Find out which rows repeat others. They come in order of time, numbered from `first_row` on."""
+        rows = len(times)
+        self._make_room(rows, len(keys.words))
+        fates, begun_by, replaced, hashes = np.empty((4, rows), dtype=np.int64)
+        hash_keys(keys.offsets, keys.words, hashes)
+        held = self._table, self._hashes, self._offsets, self._words, self._originals, self._latest, self._known
+        given = np.ascontiguousarray(times), hashes, keys.offsets, keys.words, self._within, first_row, keep_last
+        self._known, count = find_repeats(*held, *given, fates, begun_by, replaced)
+        return Found(fates, begun_by + self._first, replaced[:count])
+
+    def forget_before(self, bound: Instant) -> None:
+        """Learn that nothing repeats an original before the bound any more. It is left out when room is needed."""
+        self._forgotten = max(self._forgotten, bound)
+
+    def set_latest(self, begun_by: Column, rows: Column) -> None:
+        """Say, for some originals, which row is kept of their groups; those that are too old are passed over."""
+        here = begun_by >= self._first
+        self._latest[begun_by[here] - self._first] = rows[here]
+
+    def _make_room(self, rows: int, words: int) -> None:
+        """See that so many more originals and words fit."""
+        used = int(self._offsets[self._known])
+        if self._known + rows <= len(self._originals) and used + words <= len(self._words):
+            return
+        old = int(np.searchsorted(self._originals[: self._known], self._forgotten))
+        left, gone = self._known - old, int(self._offsets[old])
+        # Twice as many must fit as there are now, or all of them would be moved again soon.
+        room = max(_LEAST_ROOM, 2 * left + rows)
+        self._originals = _moved(self._originals[old : self._known], room)
+        self._latest = _moved(self._latest[old : self._known], room)
+        self._hashes = _moved(self._hashes[old : self._known], room)
+        self._words = _moved(self._words[gone:used], max(_LEAST_ROOM, 2 * (used - gone) + words))
+        self._offsets = _moved(self._offsets[old : self._known + 1] - gone, room + 1)
+        self._first, self._known = self._first + old, left
+        self._table = _table_of(self._hashes[:left], room)
+
+    def snapshot(self) -> KnownState:
+        """Return what is remembered. Cost: a copy of what is new since the last time, and of small segments."""
+        while self._segments and self._segments[0][3][-1] < self._forgotten:
+            del self._segments[0]
+        stored = self._segments[-1][0] + len(self._segments[-1][3]) if self._segments else self._first
+        begin = max(stored - self._first, 0)
+        if not self._segments:
+            begin = max(begin, int(np.searchsorted(self._originals[: self._known], self._forgotten)))
+        if begin < self._known:
+            newest = self._segment(begin)
+            while self._segments and _better_together(len(self._segments[-1][3]), len(newest[3])):
+                newest = _together(self._segments.pop(), newest)
+            self._segments.append(newest)
+        return KnownState(tuple(self._segments), self._first + self._known)
+
+    def _segment(self, begin: int) -> KnownSegment:
+        offsets = self._offsets[begin : self._known + 1]
+        words = self._words[offsets[0] : offsets[-1]].copy()
+        return self._first + begin, offsets - offsets[0], words, self._originals[begin : self._known].copy()
+
+    def check(self) -> None:
+        """Assert that originals are in order, and that the table finds every one that is not too old by its key."""
+        originals = self._originals[: self._known]
+        assert (originals[1:] >= originals[:-1]).all(), originals
+        if not len(self._table):
+            return
+        places = self._table[self._table != 0]
+        assert len(places) <= len(self._table) // 2, (len(places), len(self._table))
+        found = set((places & np.uint64(2**32 - 1)).astype(np.int64) - 1)
+        newest = {self._words[self._offsets[i] : self._offsets[i + 1]].tobytes(): i for i in range(self._known)}
+        assert found >= set(newest.values()), (found, newest)
+
+
+def _moved(column: Column, room: int) -> Column:
+    longer = np.empty(room, dtype=np.int64)
+    longer[: len(column)] = column
+    return longer
+
+
+def _table_of(hashes: Column, room: int) -> NDArray[np.uint64]:
+    """A table with places for twice as many originals as there is room for."""
+    table = np.zeros(1 << max(2 * room, 2).bit_length(), dtype=np.uint64)
+    fill_table(table, hashes)
+    return table
+
+
+def _joined_offsets(parts: list[Column]) -> Column:
+    """Offsets of keys whose words are laid end to end, each part counting from 0."""
+    joined = [np.zeros(1, dtype=np.int64)]
+    for part in parts:
+        joined.append(part[1:] + joined[-1][-1])
+    return np.concatenate(joined)
+
+
+def _better_together(older: int, newer: int) -> bool:
+    return older + newer <= _SMALL and older <= 2 * newer
+
+
+def _together(older: KnownSegment, newer: KnownSegment) -> KnownSegment:
+    words, times = (np.concatenate([older[part], newer[part]]) for part in (2, 3))
+    return older[0], _joined_offsets([older[1], newer[1]]), words, times
