@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from slackwater.errors import BadDuration, message
 from slackwater.events.batch import EventBatch, punctuation_like
@@ -100,8 +101,8 @@ class DeduplicateOperator(Operator[DeduplicateState]):
             raise BadDuration(message(f"{step} needs a duration that is not negative and fits int64", {"got": within}))
         self._no_rows = schema.no_rows
         self._keys = KeyWords(schema.payload, on, step)
-        # What rows of one key may differ in.
-        self._compared = [name for name in schema.payload.names if name not in on]
+        # What rows of one key may differ in: zeros of both signs are one key.
+        self._compared = [f.name for f in schema.payload if f.name not in on or pa.types.is_floating(f.type)]
         self._within = within
         self._keep = keep
         self._ordered = ordered

@@ -71,6 +71,8 @@ def _extremes(members: Rows, ties: Rows, parts: Sequence[pa.Array], *, greatest:
 
 def _differ(column: pa.Array, ones: Rows, others: Rows) -> NDArray[np.bool_]:
     """Whether the values of two rows differ, for each pair; true where Arrow cannot compare them."""
+    if pa.types.is_floating(column.type):
+        return _differ(_bits_in_order(column), ones, others)
     if pa.types.is_integer(column.type) and not column.null_count:
         values = column.to_numpy()
         differ: NDArray[np.bool_] = values[ones] != values[others]
@@ -91,16 +93,34 @@ def _in_order(column: pa.Array) -> pa.Array:
         return _in_order(column.storage)
     if pa.types.is_dictionary(kind):
         return _in_order(column.dictionary_decode())
-    if pa.types.is_string_view(kind):
-        return column.cast(pa.large_string())
-    if pa.types.is_binary_view(kind):
-        return column.cast(pa.large_binary())
-    numbers = pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)
+    if pa.types.is_floating(kind):
+        return _bits_in_order(column)
+    return column if _has_order(kind) else _as_bytes(column)
+
+
+def _has_order(kind: pa.DataType) -> bool:
     texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     raw = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
     times = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
-    if numbers or texts or raw or times or pa.types.is_boolean(kind) or pa.types.is_decimal128(kind):
-        return column
-    written = RowCodec(pa.schema({"": kind})).encode(pa.RecordBatch.from_arrays([column], names=[""]))
+    plain = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal128(kind)
+    return bool(texts or raw or times or plain)
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    """Any values as the bytes that row_bytes makes of them; views of texts as the texts."""
+    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
+        return column.cast(pa.large_string() if pa.types.is_string_view(column.type) else pa.large_binary())
+    written = RowCodec(pa.schema({"": column.type})).encode(pa.RecordBatch.from_arrays([column], names=[""]))
     buffers = [None, pa.py_buffer(np.ascontiguousarray(written.offsets)), pa.py_buffer(written.data)]
     return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
+
+
+def _bits_in_order(column: pa.Array) -> pa.Array:
+    """Floats as whole numbers of the same order, in which minus zero comes right before zero, and NaN last."""
+    plain = column.fill_null(0.0) if column.null_count else column
+    values = plain.to_numpy(zero_copy_only=False)
+    values = np.where(np.isnan(values), values.dtype.type(np.nan), values)
+    bits = values.view(f"i{values.itemsize}")
+    # The greater the size of a negative number, the less it is.
+    bits = bits ^ ((bits >> (8 * values.itemsize - 1)) & np.iinfo(bits.dtype).max)
+    return pa.array(bits, mask=column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None)

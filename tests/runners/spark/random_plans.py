@@ -259,6 +259,19 @@ class Planner:
         then = self._ordered(other).select("k", then="x")
         return [self._ordered(one).select("k", "n").followed_by(then, on="k", within=self._length(4))]
 
+    def events_once(self, one: sw.DisorderedStream, other: sw.DisorderedStream) -> Outputs:
+        """One row of each event, of one source or of two, by keys of all types."""
+        on = self._rng.choice([["k"], ["k"], ["x"], ["n", "k"], ["x", "n", "k"]])
+        within, keep = self._length(self._rng.choice([0, 2, 5, 60])), self._rng.choice(["first", "last"])
+        if self._rng.random() < 0.5:
+            together = sw.union(self._ordered(one), self._ordered(other))
+            return [self._row_steps(together.deduplicate(on, within=within, keep=keep))]
+        patience, late = self._length(self._rng.choice([0, 3, 7])), self._late()
+        once = self._row_steps(one).deduplicate(
+            on, within=within, keep=keep, patience=patience, every=self._every, late=late
+        )
+        return [once if self._rng.random() < 0.5 else self._summed(self._windowed(once))]
+
     def joins_with_itself(self, one: sw.DisorderedStream, _: sw.DisorderedStream) -> Outputs:
         """One source that is read twice: by one sort, or by two."""
         left = self._ordered(one)
@@ -332,6 +345,10 @@ SHAPES: Final = (
 )
 """The plans, by their names; seeds take them in turn."""
 
+ADDED: Final = {28: "events_once"}
+_ADDED_EVERY: Final = 29
+"""Plans that were added later take seeds by this remainder, so that all others stay what they were."""
+
 _TELL_THE_SAME: Final = ("replicas", "replicas_of_aggregates", "revised_replicas", "early_answers")
 _TELL_NEARLY_THE_SAME: Final = ("contradictions",)
 
@@ -345,7 +362,7 @@ class Case:
     @property
     def shape(self) -> str:
         """What kind of plan it is."""
-        return SHAPES[self.seed % len(SHAPES)]
+        return ADDED.get(self.seed % _ADDED_EVERY) or SHAPES[self.seed % len(SHAPES)]
 
     @cached_property
     def times(self) -> Times:

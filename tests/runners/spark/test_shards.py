@@ -75,6 +75,17 @@ PLANS: dict[str, Callable[[_Streams], Sequence[Any]]] = {
     "followed_by": lambda s: [
         _sorted(s[0]).select("k", "n").followed_by(_sorted(s[1]).select("k", other="n"), on="k", within=4)
     ],
+    "each event once": lambda s: [s[0].deduplicate("k", within=4, patience=6, every=_BATCH)],
+    "the last row of each event": lambda s: [
+        s[0].deduplicate(["x", "k"], within=3, keep="last", patience=6, every=_BATCH).select("k", "n")
+    ],
+    "counts of events of two sources, each once": lambda s: [
+        sw.union(_sorted(s[0]), _sorted(s[1], 3))
+        .deduplicate(["k", "n"], within=8)
+        .tumbling(5)
+        .group_by("k")
+        .aggregate(n=sw.count())
+    ],
     "bands of counts": lambda s: list(s[0].tumbling(5).group_by("k").in_bands(2, 6, 12, every=_BATCH, n=sw.count())),
     "bands of sums, late rows dropped": lambda s: list(
         s[0]
@@ -151,6 +162,9 @@ def test_shards_together_give_what_one_process_gives(name: str, seed: int, shard
         ("union", [("k",), ("k",)]),
         ("join", [("k",), ("k",)]),
         ("followed_by", [("k",), ("k",)]),
+        ("each event once", [("k",)]),
+        ("the last row of each event", [("x", "k")]),
+        ("counts of events of two sources, each once", [("k",), ("k",)]),
         ("bands of counts", [("k",)]),
         ("bands of sums, late rows dropped", [("k",)]),
         ("bands of events", None),
