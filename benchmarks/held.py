@@ -6,13 +6,14 @@ alive, each byte once. Batches of a table are views of that table; `copied` hand
 that is held counts as itself and not as the whole input.
 
 Not counted: what operators use while they run and do not remember (scratch space, rows on their way from step to step),
-and Python's own objects. The process's memory has all of it.
+and Python's own objects but for sets of keys. The process's memory has all of it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import gc
+import sys
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -42,8 +43,12 @@ def held_bytes(state: Any) -> int:
     >>> column = np.zeros(100)
     >>> held_bytes({"a": (column[:10], column[50:]), "b": pa.array(column)})
     800
+    >>> key = b"a key"
+    >>> held_bytes([{key}, key]) == sys.getsizeof({key}) + sys.getsizeof(key)
+    True
     """
-    held, reached = 0, 0
+    keys = {id(one): one for one in _keys(state)}
+    held, reached = sum(map(sys.getsizeof, keys.values())), 0
     for begin, end in sorted(set(_ranges(state))):
         held += max(0, end - max(begin, reached))
         reached = max(reached, end)
@@ -103,6 +108,15 @@ def _ranges(value: Any) -> Iterator[Range]:
             yield from _ranges(part)
 
 
+def _keys(value: Any) -> Iterator[set[Any] | frozenset[Any] | bytes]:
+    """Walk a state, down to the sets of keys that it has, and the keys in them."""
+    if isinstance(value, set | frozenset | bytes):
+        yield value
+    if not isinstance(value, bytes | np.ndarray | pa.Buffer):
+        for part in _parts(value):
+            yield from _keys(part)
+
+
 def _parts(value: Any) -> Iterable[Any]:
     """What a value consists of, one level down."""
     match value:
@@ -115,7 +129,7 @@ def _parts(value: Any) -> Iterable[Any]:
             return [*(buffer for buffer in value.buffers() if buffer is not None), *words]
         case Mapping():
             return value.values()
-        case tuple() | list():
+        case tuple() | list() | set() | frozenset():
             return value
         case _:
             return [getattr(value, name) for name in _names_of(value) if hasattr(value, name)]

@@ -21,27 +21,28 @@ if TYPE_CHECKING:
     from measure import Report
     from merge_feeding import Turns
 
-PREFIX = 12
-"""Batches of each replica that plain Python merges: its time for an element is taken for all, which flatters it."""
-
 SIZES = (64, 256, 1_024, 4_096, 16_384, 65_536)
 """Elements of a batch."""
 
 
-def run(report: Report, few: int, many: int, inputs: Sequence[int], repeats: int) -> None:
-    """Measure everything."""
-    _revised(report, Generator(many, stable_freq=0.001, revised=0.2), inputs, repeats)
-    _batch_sizes(report, Generator(many, stable_freq=0.001, revised=0.2), repeats)
+def run(report: Report, few: int, many: int, inputs: Sequence[int], repeats: int, *, quick: bool) -> None:
+    """Measure everything.
+
+    Plain Python merges the first batches of each replica: its time for an element is taken for all, which flatters it.
+    """
+    revised = Generator(many, stable_freq=0.001, revised=0.2)
+    _revised(report, revised, inputs, repeats, prefix=4 if quick else 12)
+    _batch_sizes(report, revised, repeats, most=100 if quick else 400)
     _long_payloads(report, Generator(few, stable_freq=0.001, alive=2_000, word_bytes=1_000), repeats)
 
 
-def _revised(report: Report, generator: Generator, inputs: Sequence[int], repeats: int) -> None:
+def _revised(report: Report, generator: Generator, inputs: Sequence[int], repeats: int, prefix: int) -> None:
     """R3 and R4 on disordered, revised replicas, beside plain Python and Polars (which only drops doubled inserts)."""
     rows = []
     ratios: dict[str, list[float]] = {"pure_python": [], "polars_unique": []}
     for count in inputs:
         batches = batches_of(generator, count)
-        turns, part = turns_of(batches), turns_of([replica[:PREFIX] for replica in batches])
+        turns, part = turns_of(batches), turns_of([replica[:prefix] for replica in batches])
         spelled_out = [(port, list(elements_of(batch))) for port, batch in part]
         work: dict[str, Callable[[], int]] = {
             "R3": partial(merge_all, MergeRevisedWithKey, count, turns),
@@ -50,8 +51,8 @@ def _revised(report: Report, generator: Generator, inputs: Sequence[int], repeat
             "Python": partial(_in_python, spelled_out, count),
         }
         seconds = medians(interleaved(work, repeats))
-        total, prefix = elements_in(batches), sum(len(elements) for _, elements in spelled_out)
-        speed = {name: (prefix if name == "Python" else total) / taken / 1e6 for name, taken in seconds.items()}
+        total, in_part = elements_in(batches), sum(len(elements) for _, elements in spelled_out)
+        speed = {name: (in_part if name == "Python" else total) / taken / 1e6 for name, taken in seconds.items()}
         ratios["pure_python"].append(speed["R3"] / speed["Python"])
         ratios["polars_unique"].append(speed["R3"] / speed["polars"])
         rows.append([count, *speed.values(), speed["R3"] / speed["Python"], speed["R3"] / speed["polars"]])
@@ -62,12 +63,12 @@ def _revised(report: Report, generator: Generator, inputs: Sequence[int], repeat
         report.figures[f"r3_over_{rival}_batches_{BATCH}_most"] = round(max(found), 1)
 
 
-def _batch_sizes(report: Report, generator: Generator, repeats: int) -> None:
+def _batch_sizes(report: Report, generator: Generator, repeats: int, most: int) -> None:
     """R3 and Polars by the size of batches: what either spends on a batch before it looks at a row weighs on both."""
     rows = []
     for size in SIZES:
-        # Of small batches some thousands are enough to know what one costs; the events alive are as many all the same.
-        batches = [replica[:400] for replica in batches_of(generator, 2, rows=size)]
+        # Of small batches some hundreds are enough to know what one costs; the events alive are as many all the same.
+        batches = [replica[:most] for replica in batches_of(generator, 2, rows=size)]
         turns = turns_of(batches)
         work = {"R3": partial(merge_all, MergeRevisedWithKey, 2, turns), "polars": partial(_unique, _frames(turns))}
         seconds = medians(interleaved(work, repeats))

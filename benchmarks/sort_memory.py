@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import disordered
 import slackwater as sw
 from held import BATCH_ROWS, copied, growth, held_bytes, in_fresh_process
-from sort_streams import CHOSEN, GENERATORS, latency_of
+from sort_streams import GENERATORS, latency_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from measure import Report
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
     Columns = dict[str, NDArray[Any]]
 
 
-def run(report: Report, events: int) -> None:
-    """Measure the chosen streams."""
+def run(report: Report, names: Sequence[str], events: int) -> None:
+    """Measure some streams."""
     rows = []
-    for name in CHOSEN:
+    for name in names:
         waiting, held, grown = in_fresh_process(_measured, name, events)
         rows.append([name, f"{waiting:,}", held / 2**20, held / waiting, grown / 2**20])
         report.figures[f"whole_sort_held_mib_{name}"] = round(held / 2**20, 1)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import other_numpy
 from measure import Taken, interleaved
@@ -16,8 +18,11 @@ from online_rivals import Feed
 from other_numpy import OtherNumpy, beside, better, timed
 from python_merge import PythonMerge
 from replicated import Generator
-from slackwater.events.elements import elements_of
+from slackwater.events.elements import Adjust, Insert, Punctuate, elements_of
 from slackwater.testing.oracles.merging import R3
+
+if TYPE_CHECKING:
+    from slackwater.events.elements import Element
 from table_rivals import NUMPY, frames, same
 
 
@@ -38,6 +43,25 @@ def test_the_merge_in_plain_python_sends_what_the_papers_algorithm_sends(inputs:
                 assert sorted(map(str, fast.take(stream, elements[place]))) == sorted(map(str, expected))
                 adjusted += len(expected) > 1
     assert adjusted > 5, "punctuations have adjusted what was sent"
+
+
+_TIMES = st.integers(0, 5)
+_KEYS = st.sampled_from("ab"), st.integers(0, 1)
+_ELEMENTS = st.one_of(
+    st.builds(Insert, *_KEYS, _TIMES), st.builds(Adjust, *_KEYS, _TIMES, _TIMES), st.builds(Punctuate, _TIMES)
+)
+_AT_ITS_END = [(0, Insert("a", 0, 3)), (0, Punctuate(3)), (1, Adjust("a", 0, 3, 5)), (1, Punctuate(4))]
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.integers(0, 1), _ELEMENTS), max_size=30))
+@example(_AT_ITS_END)
+def test_the_merge_in_plain_python_agrees_where_ends_meet_punctuations(told: list[tuple[int, Element]]) -> None:
+    """Whatever is told: few times, so that a punctuation often is the very end of an event."""
+    fast, right = PythonMerge(2), R3(2)
+    for stream, element in told:
+        expected = right.take(stream, element)
+        assert sorted(map(str, fast.take(stream, element))) == sorted(map(str, expected))
 
 
 def _columns() -> dict[str, Any]:
