@@ -75,6 +75,9 @@ class AggregateStep(RowStep):
 
     keys: tuple[str, ...]
     aggregates: Mapping[str, Aggregate]
+    sort_left_out: bool = False
+    """Whether a sort was written before it that the plan does without."""
+
     verb = "aggregate"
 
     def __post_init__(self) -> None:
@@ -103,7 +106,8 @@ class AggregateStep(RowStep):
 
     def reason(self) -> str:
         """When results go out."""
-        return "a window is sent when its start is complete; partial results are held, not events"
+        when = "a window is sent when its start is complete; partial results are held, not events"
+        return f"{when}; it needs no order, so the sort before it is left out" if self.sort_left_out else when
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.plan.dealing_groups import dealing_groups
 from slackwater.plan.last_punctuations import with_last_punctuations
+from slackwater.plan.needless_sorts import without_needless_sorts
 from slackwater.plan.sort_as_needed import sort_as_needed
 from slackwater.plan.unread_bands import without_unread_bands
 from slackwater.plan.unread_columns import without_unread_columns
@@ -19,7 +20,7 @@ def as_planned(*roots: Node) -> list[Node]:
 
     Plans that are run together are given together.
     """
-    return without_unread_columns(*sort_as_needed(*without_unread_bands(*roots)))
+    return without_unread_columns(*without_needless_sorts(*sort_as_needed(*without_unread_bands(*roots))))
 
 
 def as_run(*roots: Node) -> list[Node]:
