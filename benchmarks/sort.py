@@ -46,7 +46,7 @@ def _short(report: Report, other: OtherNumpy | None) -> None:
     streams = {name: GENERATORS[name](short.get(name, 2_000_000)) for name in CHOSEN}
     sort_whole.run(report, QUICKLY, 1_000_000, 3, other)
     sort_whole.real(report, real, 3, other)
-    sort_batches.run(report, streams, (64, 256, 1_024, 4_096, 65_536), rounds=3, budget=0.01)
+    sort_batches.run(report, streams, (64, 256, 1_024, 4_096, 65_536), other, rounds=3, budget=0.01)
     sort_memory.run(report, ("cloud_like", "android_like"), 2_000_000)
     sort_kernel.run(report, QUICKLY, 1_000_000, 3, other, slow=False)
     sort_kernel.real(report, real, 3, other)
@@ -62,7 +62,7 @@ def _full(report: Report, other: OtherNumpy | None) -> None:
     describe(report, "the real streams (lateness in microseconds)", real.items(), real)
     sort_whole.run(report, tuple(GENERATORS), 20_000_000, 5, other)
     sort_whole.real(report, real, 15, other)
-    sort_batches.run(report, streams, sort_batches.SIZES, rounds=5, budget=0.3)
+    sort_batches.run(report, streams, sort_batches.SIZES, other, rounds=5, budget=0.3)
     sort_memory.run(report, CHOSEN, 12_000_000)
     sort_kernel.run(report, tuple(GENERATORS), 20_000_000, 7, other, slow=True)
     sort_kernel.real(report, real, 15, other)

@@ -20,8 +20,9 @@ import pyarrow as pa
 
 import disordered
 import slackwater as sw
-from measure import Taken, interleaved, least, times_slower
-from online_rivals import CompiledAdaptor, CompiledHeap, Feed, PaperAdaptor, SuffixAdaptor
+from measure import Taken, interleaved, times_slower
+from online_rivals import CompiledAdaptor, CompiledHeap, Feed, MixedAdaptor, PaperAdaptor, SuffixAdaptor
+from other_numpy import SUFFIX, held
 from paper_impatience import PaperImpatience
 from polars_buffer import PolarsBuffer
 from rivals import numpy_packed
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from measure import Report
     from online_rivals import Chunk, Sink
+    from other_numpy import OtherNumpy
 
     Columns = Mapping[str, NDArray[Any]]
 
@@ -42,6 +44,7 @@ OURS = "slackwater"
 SIZES = (64, 256, 1_024, 4_096, 65_536, 262_144)
 """Rows of a batch; the runner never takes more than the last at once."""
 
+_PAYLOAD = ("group", "a", "b", "c")
 _PREFIX = 65_536  # rows of the batches that fill the buffer
 
 
@@ -69,15 +72,25 @@ RIVALS: dict[str, Callable[[Feed, Sink], Any]] = {
     "packed suffix": partial(SuffixAdaptor, sort=numpy_packed),
     "compiled adaptor": lambda feed, sink: CompiledAdaptor(feed, sink, feed.every),
     "compiled heap": lambda feed, sink: CompiledHeap(feed, sink, feed.every),
+    "mixed": partial(MixedAdaptor, sort=numpy_packed),
 }
 """Adaptors and a heap, called once for a batch."""
+
+_VECTORISED = ("packed suffix", "mixed")
+"""Those that NumPy's vectorised sort decides on: measured with and without AVX-512, where NumPy uses it."""
 
 MARKS: dict[str, Callable[[Feed, Sink], Any]] = {"paper": PaperImpatience, "kernel": Kernel}
 """Parts of this library without the operator around them: shown, and not counted as rivals."""
 
 
 def run(
-    report: Report, streams: Mapping[str, NDArray[np.int64]], sizes: Sequence[int], rounds: int, budget: float
+    report: Report,
+    streams: Mapping[str, NDArray[np.int64]],
+    sizes: Sequence[int],
+    other: OtherNumpy | None,
+    *,
+    rounds: int,
+    budget: float,
 ) -> None:
     """Measure chosen streams with batches of every size; each contender gets about so many seconds for a round."""
     rows = []
@@ -89,14 +102,16 @@ def run(
         order = np.argsort(times, kind="stable")
         speeds[name] = {}
         _check(_feed(times, order, 1_000), pa.table(columns))
+        if other is not None:
+            other.give({**columns, "order": order})
         for size in sizes:
-            taken = _measured(_feed(times, order, size), columns, rounds, budget)
+            taken = _measured(_feed(times, order, size), columns, other, rounds, budget)
             slower = {rival: times_slower(taken[rival], taken[OURS]) for rival in taken}
             best = min((r for r in slower if r != OURS and r not in MARKS), key=slower.__getitem__)
             ratios[size].append(slower[best])
             speeds[name][size] = {c: float(f"{1e3 / np.median(ns):.4g}") for c, ns in taken.items()}
             rows.append([name, f"{size:,}", *speeds[name][size].values(), best, slower[best]])
-    contenders = (OURS, *RIVALS, "polars", *MARKS)
+    contenders = tuple(speeds[CHOSEN[0]][sizes[0]])
     report.table(
         "the whole operator online, a punctuation at the end of each batch, five columns, M events/s",
         ("data", "batch", *contenders, "best rival", "ratio"),
@@ -104,7 +119,7 @@ def run(
     )
     report.series["whole_online"] = speeds
     for size, found in ratios.items():
-        report.figures[f"whole_online_min_ratio_batches_{size}"] = least(found)
+        report.figures[f"whole_online_min_ratio_batches_{size}"] = round(min(found), 3)
         mevents = [speeds[name][size][OURS] for name in CHOSEN]
         report.figures[f"whole_online_mevents_per_s_batches_{size}_least"] = round(min(mevents), 2)
         report.figures[f"whole_online_mevents_per_s_batches_{size}_most"] = round(max(mevents), 2)
@@ -116,13 +131,16 @@ def _feed(times: NDArray[np.int64], order: NDArray[np.int64], size: int) -> Feed
     return Feed(times, order, (filled // _PREFIX + 1) * _PREFIX, size, latency)
 
 
-def _measured(feed: Feed, columns: Columns, rounds: int, budget: float) -> dict[str, list[float]]:
+def _measured(
+    feed: Feed, columns: Columns, other: OtherNumpy | None, rounds: int, budget: float
+) -> dict[str, list[float]]:
     """Nanoseconds per event of each contender in each round; every round goes on where the last one ended."""
     batches = _whole_batches(feed, rounds, budget)
     events = batches * feed.every
-    gather = partial(_gathered, [column for name, column in columns.items() if name != "at"])
+    gather = partial(_gathered, columns)
     rivals: dict[str, Any] = {
         **{name: make(feed, gather) for name, make in RIVALS.items()},
+        **({f"{name}{SUFFIX}": Elsewhere(other, name, feed) for name in _VECTORISED} if other else {}),
         "polars": PolarsBuffer(feed, columns),
         **{name: make(feed, gather) for name, make in MARKS.items()},
     }
@@ -149,14 +167,42 @@ def _portion(rival: Any, size: int, batches: int, budget: float) -> int:
     return max(1, min(batches, int(budget / taken)))
 
 
-def _advance(rival: Any, size: int, batches: int) -> None:
+def _advance(rival: Any, size: int, batches: int) -> Taken | None:
+    if isinstance(rival, Elsewhere):
+        return rival.advance(size, batches)
     for _ in range(batches):
         rival.advance(size)
+    return None
 
 
-def _gathered(columns: Sequence[NDArray[Any]], chunk: Chunk) -> None:
-    for column in columns:
-        column.take(chunk[1])
+def _gathered(columns: Columns, chunk: Chunk) -> None:
+    for name in _PAYLOAD:
+        columns[name].take(chunk[1])
+
+
+class Elsewhere:
+    """A rival in the process of the other NumPy, which has been given the columns and the order of the times."""
+
+    def __init__(self, other: OtherNumpy, name: str, feed: Feed) -> None:
+        self.other, self.name = other, name
+        other.call(_make_here, name, feed.start, feed.every, feed.latency)
+
+    def advance(self, size: int, batches: int = 1) -> Taken:
+        """Take the next batches; the time is measured there."""
+        taken: Taken = self.other.call(_advance_here, self.name, size, batches)
+        return taken
+
+
+def _make_here(name: str, start: int, every: int, latency: int) -> None:
+    columns = held()["columns"]
+    feed = Feed(columns["at"], columns["order"], start, every, latency)
+    held()[name] = RIVALS[name](feed, partial(_gathered, columns))
+
+
+def _advance_here(name: str, size: int, batches: int) -> Taken:
+    begun = time.perf_counter()
+    _advance(held()[name], size, batches)
+    return Taken(time.perf_counter() - begun)
 
 
 def _check(feed: Feed, table: pa.Table) -> None:
