@@ -14,6 +14,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "sort_as_needed": ("sort_as_needed",),
     "bands": ("bands",),
     "merge": ("merge", "merge_scenarios", "plan_switching"),
+    "deduplicate": ("deduplicate",),
     "spark": ("spark",),
 }
 """The modules that each name runs, imported when they are: processes that some of them start import this file again.

@@ -7,7 +7,8 @@ part of a second however few rows it has, and more if Python takes part: so size
 
 Plans read the files in two ways: as DataFrames ("start", "frame"), whose rows cross from Spark to Python one by one,
 and by parquet_files ("files"), whose rows do not. The figures of the sort are those of DataFrames, as is what it is
-compared with; those of the merge and of bands are those of files, and what DataFrames give is said beside them.
+compared with; those of the merge, of deduplicate and of bands are those of files; beside them stands what DataFrames
+give.
 """
 
 from __future__ import annotations
@@ -86,9 +87,18 @@ class Lab:
         """A stream of these files, one per micro-batch."""
         return self.session.readStream.schema(_ROWS).option("maxFilesPerTrigger", 1).parquet(path)
 
-    def files(self, path: str) -> Any:
-        """The same files, found by Spark and read by Arrow."""
-        return sw.parquet_files(self.session, path, schema=_ROWS, maxFilesPerTrigger=1)
+    def files(self, path: str, at_once: int = 1) -> Any:
+        """The same files, found by Spark and read by Arrow; so many per micro-batch."""
+        return sw.parquet_files(self.session, path, schema=_ROWS, maxFilesPerTrigger=at_once)
+
+    def together(self, name: str, paths: Sequence[str]) -> str:
+        """The files of several streams as those of one: the first of each, then the second of each."""
+        path = self.folder / name
+        path.mkdir(exist_ok=True)
+        for number, one in enumerate(paths):
+            for file in Path(one).iterdir():
+                (path / f"{file.stem} {number}.parquet").hardlink_to(file)
+        return str(path)
 
     def checkpoint(self) -> str:
         """A folder that no query has used."""
@@ -236,7 +246,10 @@ def _sort(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
 
 
 def _merge(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
-    """Two replicas told once, against Spark's dropDuplicatesWithinWatermark on both of its state stores."""
+    """Two replicas told once, against Spark's dropDuplicatesWithinWatermark on both of its state stores.
+
+    The same rows as one stream, in which each comes twice, are what deduplicate() is measured by.
+    """
     lines: list[list[Any]] = []
     for rows in sizes:
         paths, lag = _replicas(lab, rows, files)
@@ -246,6 +259,10 @@ def _merge(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
 
         def of_files(paths: Sequence[str] = paths) -> Any:
             return sw.merge_replicas(*(_sorted(lab.files(path)) for path in paths))
+
+        def deduplicated(both: str = lab.together(f"both {rows}", paths), wait: str = f"{10 + lag}s") -> Any:
+            stream = sw.stream(lab.files(both, at_once=2), time="at")
+            return stream.deduplicate(["origin", "id", "value"], within=wait, patience=wait, late=sw.Late.drop())
 
         def native(paths: Sequence[str] = paths, lag: int = lag) -> DataFrame:
             both = lab.read(paths[0]).union(lab.read(paths[1])).withWatermark("at", f"{10 + lag} seconds")
@@ -259,6 +276,7 @@ def _merge(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
                 "to_spark": partial(lab.write, partial(_as_frame, of_frames)),
                 "start": partial(_started, of_frames),
                 "files": partial(_started, of_files),
+                "deduplicate": partial(_started, deduplicated),
                 "RocksDB": partial(lab.write, on_rocks_db, store=_ROCKS_DB),
                 "in memory": partial(lab.write, native, store=_IN_MEMORY),
             },
@@ -271,6 +289,10 @@ def _merge(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
                 report.figures[f"{figure}_over_native_dedup"] = round(seconds["RocksDB"] / seconds[ours], 2)
                 in_memory = round(seconds["in memory"] / seconds[ours], 2)
                 report.figures[f"{figure}_over_native_dedup_in_memory"] = in_memory
+        for store, name in (("in memory", "in_memory"), ("RocksDB", "rocksdb")):
+            ratio = round(seconds[store] / seconds["deduplicate"], 2)
+            report.figures[f"deduplicate_over_native_{name}"] = ratio
+        report.figures["deduplicate_krows_per_s"] = round(rows / seconds["deduplicate"] / 1e3)
         report.figures["merge_krows_per_s"] = round(rows / seconds["files"] / 1e3)
     title = "two replicas told once, against dropDuplicatesWithinWatermark: thousand rows/s"
     report.table(title, ("rows per micro-batch", *seconds), lines)

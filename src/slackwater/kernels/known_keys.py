@@ -37,6 +37,18 @@ REPEAT: Final = -2
 NOBODY: Final = -1
 """In place of the number of a row: there is none."""
 
+TIME: Final = 0
+"""Column of an original: its time."""
+LATEST: Final = 1
+"""Column of an original: the number of the row that is kept of its group."""
+AT: Final = 2
+"""Column of an original: where the words of its key begin."""
+LENGTH: Final = 3
+"""Column of an original: how many words they are."""
+FIRST: Final = 4
+"""Column of an original: the first word of its key, so that short keys are compared without looking at the words."""
+FIELDS: Final = 5
+
 _HALF: Final = 32
 """Bits of a place in the table that are a number, counted from 1 so that a free place is 0; the others are a hash's."""
 _NUMBER: Final = (1 << _HALF) - 1
@@ -52,17 +64,16 @@ def hash_keys(offsets: Column, words: Column, hashes: Column) -> None:
 
 
 @kernel(
-    f"UniTuple(int64, 2)(uint64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, "
+    f"UniTuple(int64, 2)(uint64[::1], int64[:, ::1], int64[::1], int64[::1], int64, int64, "
     f"{_READ}, {_READ}, {_READ}, {_READ}, int64, int64, boolean, int64[::1], int64[::1], int64[::1])"
 )
 def find_repeats(
     table: Table,
-    held_hashes: Column,
-    held_offsets: Column,
-    held: Column,
     originals: Column,
-    latest: Column,
+    held_hashes: Column,
+    held: Column,
     known: int,
+    used: int,
     times: Column,
     hashes: Column,
     offsets: Column,
@@ -76,9 +87,8 @@ def find_repeats(
 ) -> Any:
     """Fill in the fate of each row, and by which original its group was begun; return how many are known, and replaced.
 
-    Rows come in order of time and are numbered from `first_row` on. `latest` has, for each original, the number of the
-    row that is kept of its group. Where the last one is kept, `replaced` gets the numbers of those that are not any
-    more. There is room for all rows to be originals.
+    Rows come in order of time and are numbered from `first_row` on. Where the last one of a group is kept, `replaced`
+    gets the numbers of those that are not any more. `used` words are held. There is room for all rows to be originals.
     """
     mask = uint64(len(table) - 1)
     count = 0
@@ -87,18 +97,19 @@ def find_repeats(
         length = offsets[row + 1] - begin
         half = hashed >> uint64(_HALF)
         at = hashed & mask
+        word = words[begin] if length > 0 else int64(0)
         seen = NOBODY
         while table[at] != uint64(0):
             if table[at] >> uint64(_HALF) == half:
                 one = int64(table[at] & uint64(_NUMBER)) - 1
-                alike = held_offsets[one + 1] - held_offsets[one] == length
-                if alike and same_words(held, held_offsets[one], words, begin, length):
+                alike = originals[one, FIRST] == word and originals[one, LENGTH] == length
+                if alike and (length <= 1 or same_words(held, originals[one, AT], words, begin, length)):
                     seen = one
                     break
             at = (at + uint64(1)) & mask
         # Unsigned, for the distance of two times need not fit a signed number.
-        if seen != NOBODY and uint64(time) - uint64(originals[seen]) <= uint64(within):
-            before = latest[seen]
+        if seen != NOBODY and uint64(time) - uint64(originals[seen, TIME]) <= uint64(within):
+            before = originals[seen, LATEST]
             begun_by[row] = seen
             if before >= first_row and times[before - first_row] == time:
                 fates[row] = before - first_row
@@ -106,21 +117,20 @@ def find_repeats(
                 fates[row] = KEPT
                 replaced[count] = before
                 count += 1
-                latest[seen] = first_row + row
+                originals[seen, LATEST] = first_row + row
             else:
                 fates[row] = REPEAT
             continue
         table[at] = (half << uint64(_HALF)) | uint64(known + 1)
         held_hashes[known] = int64(hashed)
-        originals[known] = time
-        latest[known] = first_row + row
-        place = held_offsets[known]
+        originals[known, TIME], originals[known, LATEST] = time, first_row + row
+        originals[known, AT], originals[known, LENGTH], originals[known, FIRST] = used, length, word
         for i in range(length):
-            held[place + i] = words[begin + i]
+            held[used + i] = words[begin + i]
+        used += length
         begun_by[row] = known
         fates[row] = KEPT
         known += 1
-        held_offsets[known] = place + length
     return int64(known), int64(count)
 
 

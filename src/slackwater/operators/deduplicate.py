@@ -169,13 +169,11 @@ class DeduplicateOperator(Operator[DeduplicateState]):
 
     def _chosen(self, rows: EventBatch, found: Found) -> Column:
         """For each row the one that is sent if it is kept: itself, unless it ties with a better one."""
-        chosen = np.arange(rows.rows)
         others = np.flatnonzero(found.fates >= 0)
-        if len(others) and (self._compared or rows.end is not None):
-            firsts, greatest = found.fates[others], self._keep is Keep.LAST
-            replaced, by = choose_among_ties(rows, firsts, others, self._compared, greatest=greatest)
-            chosen[replaced] = by
-        return chosen
+        if not len(others):
+            return np.arange(rows.rows)
+        firsts, greatest = found.fates[others], self._keep is Keep.LAST
+        return choose_among_ties(rows, firsts, others, self._compared, greatest=greatest)
 
     def duplicates(self) -> int:
         """How many rows were left out because another one stands for them."""

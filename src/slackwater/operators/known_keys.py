@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from slackwater.kernels.known_keys import NOBODY, fill_table, find_repeats, hash_keys
+from slackwater.kernels import known_keys as kernel
 from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
@@ -71,25 +71,27 @@ class KnownKeys:
     [-1, -1, -2, -1]
     """
 
-    __slots__ = (
-        "_first", "_forgotten", "_hashes", "_known", "_latest", "_offsets", "_originals", "_segments", "_table",
-        "_within", "_words",
-    )  # fmt: skip
+    __slots__ = ("_first", "_forgotten", "_hashes", "_known", "_originals", "_segments", "_table", "_within", "_words")
 
     def __init__(self, within: Duration, resume: KnownState | None = None) -> None:
         state = resume or KnownState()
         self._within = within
         self._segments = list(state.segments)
         self._forgotten: Instant = BEGINNING
-        self._originals = np.concatenate([_NONE, *(times for *_, times in state.segments)])
         self._words = np.concatenate([_NONE, *(words for _, _, words, _ in state.segments)])
-        self._offsets = _joined_offsets([offsets for _, offsets, _, _ in state.segments])
-        self._known = len(self._originals)
+        offsets = _joined_offsets([offsets for _, offsets, _, _ in state.segments])
+        self._known = len(offsets) - 1
+        # A line for each original, as the kernels want it.
+        self._originals = np.empty((self._known, kernel.FIELDS), dtype=np.int64)
+        self._originals[:, kernel.TIME] = np.concatenate([_NONE, *(times for *_, times in state.segments)])
+        self._originals[:, kernel.LATEST] = kernel.NOBODY
+        self._originals[:, kernel.AT] = offsets[:-1]
+        self._originals[:, kernel.LENGTH] = offsets[1:] - offsets[:-1]
+        self._originals[:, kernel.FIRST] = _first_words(offsets, self._words)
         # The number of the first original that is held: all before it are too old.
         self._first = state.next - self._known
-        self._latest = np.full(self._known, NOBODY)
         self._hashes = np.empty(self._known, dtype=np.int64)
-        hash_keys(self._offsets, self._words, self._hashes)
+        kernel.hash_keys(offsets, self._words, self._hashes)
         # There is no room for any row yet: the table is made with it.
         self._table = np.zeros(0, dtype=np.uint64)
 
@@ -101,10 +103,12 @@ class KnownKeys:
         rows = len(times)
         self._make_room(rows, len(keys.words))
         fates, begun_by, replaced, hashes = np.empty((4, rows), dtype=np.int64)
-        hash_keys(keys.offsets, keys.words, hashes)
-        held = self._table, self._hashes, self._offsets, self._words, self._originals, self._latest, self._known
-        given = np.ascontiguousarray(times), hashes, keys.offsets, keys.words, self._within, first_row, keep_last
-        self._known, count = find_repeats(*held, *given, fates, begun_by, replaced)
+        kernel.hash_keys(keys.offsets, keys.words, hashes)
+        held = self._table, self._originals, self._hashes, self._words, self._known, self._used
+        times = np.ascontiguousarray(times)
+        self._known, count = kernel.find_repeats(
+            *held, times, hashes, *keys, self._within, first_row, keep_last, fates, begun_by, replaced
+        )
         return Found(fates, begun_by + self._first, replaced[:count])
 
     def forget_before(self, bound: Instant) -> None:
@@ -114,22 +118,34 @@ class KnownKeys:
     def set_latest(self, begun_by: Column, rows: Column) -> None:
         """Say, for some originals, which row is kept of their groups; those that are too old are passed over."""
         here = begun_by >= self._first
-        self._latest[begun_by[here] - self._first] = rows[here]
+        self._originals[begun_by[here] - self._first, kernel.LATEST] = rows[here]
+
+    @property
+    def _used(self) -> int:
+        """How many words are held."""
+        if not self._known:
+            return 0
+        newest = self._originals[self._known - 1]
+        return int(newest[kernel.AT] + newest[kernel.LENGTH])
+
+    @property
+    def _times(self) -> Column:
+        return self._originals[: self._known, kernel.TIME]
 
     def _make_room(self, rows: int, words: int) -> None:
         """See that so many more originals and words fit."""
-        used = int(self._offsets[self._known])
-        if self._known + rows <= len(self._originals) and used + words <= len(self._words):
+        used = self._used
+        if self._known + rows <= len(self._originals) and used + words <= len(self._words) and len(self._table):
             return
-        old = int(np.searchsorted(self._originals[: self._known], self._forgotten))
-        left, gone = self._known - old, int(self._offsets[old])
+        old = int(np.searchsorted(self._times, self._forgotten))
+        left = self._known - old
+        gone = int(self._originals[old, kernel.AT]) if left else used
         # Twice as many must fit as there are now, or all of them would be moved again soon.
         room = max(_LEAST_ROOM, 2 * left + rows)
         self._originals = _moved(self._originals[old : self._known], room)
-        self._latest = _moved(self._latest[old : self._known], room)
+        self._originals[:left, kernel.AT] -= gone
         self._hashes = _moved(self._hashes[old : self._known], room)
         self._words = _moved(self._words[gone:used], max(_LEAST_ROOM, 2 * (used - gone) + words))
-        self._offsets = _moved(self._offsets[old : self._known + 1] - gone, room + 1)
         self._first, self._known = self._first + old, left
         self._table = _table_of(self._hashes[:left], room)
 
@@ -137,10 +153,10 @@ class KnownKeys:
         """Return what is remembered. Cost: a copy of what is new since the last time, and of small segments."""
         while self._segments and self._segments[0][3][-1] < self._forgotten:
             del self._segments[0]
-        stored = self._segments[-1][0] + len(self._segments[-1][3]) if self._segments else self._first
-        begin = max(stored - self._first, 0)
-        if not self._segments:
-            begin = max(begin, int(np.searchsorted(self._originals[: self._known], self._forgotten)))
+        if self._segments:
+            begin = self._segments[-1][0] + len(self._segments[-1][3]) - self._first
+        else:
+            begin = int(np.searchsorted(self._times, self._forgotten))
         if begin < self._known:
             newest = self._segment(begin)
             while self._segments and _better_together(len(self._segments[-1][3]), len(newest[3])):
@@ -149,33 +165,44 @@ class KnownKeys:
         return KnownState(tuple(self._segments), self._first + self._known)
 
     def _segment(self, begin: int) -> KnownSegment:
-        offsets = self._offsets[begin : self._known + 1]
-        words = self._words[offsets[0] : offsets[-1]].copy()
-        return self._first + begin, offsets - offsets[0], words, self._originals[begin : self._known].copy()
+        at = int(self._originals[begin, kernel.AT])
+        offsets = np.append(self._originals[begin : self._known, kernel.AT], self._used) - at
+        return self._first + begin, offsets, self._words[at : self._used].copy(), self._times[begin:].copy()
 
     def check(self) -> None:
         """Assert that originals are in order, and that the table finds every one that is not too old by its key."""
-        originals = self._originals[: self._known]
-        assert (originals[1:] >= originals[:-1]).all(), originals
+        times = self._times
+        assert (times[1:] >= times[:-1]).all(), times
+        ends = self._originals[: self._known, kernel.AT] + self._originals[: self._known, kernel.LENGTH]
+        assert (ends[:-1] == self._originals[1 : self._known, kernel.AT]).all(), self._originals[: self._known]
         if not len(self._table):
             return
         places = self._table[self._table != 0]
-        assert len(places) <= len(self._table) // 2, (len(places), len(self._table))
+        assert len(places) * 5 <= len(self._table) * 4, (len(places), len(self._table))
         found = set((places & np.uint64(2**32 - 1)).astype(np.int64) - 1)
-        newest = {self._words[self._offsets[i] : self._offsets[i + 1]].tobytes(): i for i in range(self._known)}
+        begins = self._originals[: self._known, kernel.AT]
+        newest = {self._words[begin:end].tobytes(): i for i, (begin, end) in enumerate(zip(begins, ends, strict=True))}
         assert found >= set(newest.values()), (found, newest)
 
 
-def _moved(column: Column, room: int) -> Column:
-    longer = np.empty(room, dtype=np.int64)
-    longer[: len(column)] = column
+def _moved(lines: Column, room: int) -> Column:
+    longer = np.empty((room, *lines.shape[1:]), dtype=np.int64)
+    longer[: len(lines)] = lines
     return longer
 
 
+def _first_words(offsets: Column, words: Column) -> Column:
+    """The first word of each key, 0 for one that has none."""
+    firsts = np.zeros(len(offsets) - 1, dtype=np.int64)
+    some = offsets[1:] > offsets[:-1]
+    firsts[some] = words[offsets[:-1][some]]
+    return firsts
+
+
 def _table_of(hashes: Column, room: int) -> NDArray[np.uint64]:
-    """A table with places for twice as many originals as there is room for."""
-    table = np.zeros(1 << max(2 * room, 2).bit_length(), dtype=np.uint64)
-    fill_table(table, hashes)
+    """A table with more places, by a quarter at least, than there is room for originals."""
+    table = np.zeros(1 << (room + room // 4).bit_length(), dtype=np.uint64)
+    kernel.fill_table(table, hashes)
     return table
 
 

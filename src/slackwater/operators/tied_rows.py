@@ -2,9 +2,8 @@
 
 Rows are compared by their ends, then by their other columns from left to right, in Arrow's order of values: numbers and
 times by size, texts by their bytes, nulls last. Columns of types that have no such order are compared by their bytes.
-Most ties are copies of one row; only those that differ are sorted.
 
-Cost: O(tied rows * columns), and a sort of those that differ.
+Cost: O(rows * columns); columns that are no numbers are sorted for it, unless all tied rows agree on them.
 """
 
 from __future__ import annotations
@@ -16,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.events.gather import gather_column
+from slackwater.kernels.choose_rows import choose_rows
 from slackwater.operators.row_bytes import RowCodec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,61 +28,55 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 
-def choose_among_ties(
-    rows: EventBatch, firsts: Rows, others: Rows, columns: Sequence[str], *, greatest: bool
-) -> tuple[Rows, Rows]:
-    """Return the first rows of ties that are to be replaced, and the rows that replace them.
+def choose_among_ties(rows: EventBatch, firsts: Rows, others: Rows, columns: Sequence[str], *, greatest: bool) -> Rows:
+    """Return, for each row, itself, or the row that is chosen in its place where it is the first one of a tie.
 
     Each of `others` ties with the one of `firsts` at the same place; of a tie all have the same first row. `columns`
     are those that rows of one key may differ in.
 
     >>> from slackwater.events.batch import EventBatch
-    >>> rows = EventBatch.inserts(pa.record_batch({"v": [3, 5, 2]}), start=[1, 1, 1])
-    >>> choose_among_ties(rows, np.array([0, 0]), np.array([1, 2]), ["v"], greatest=False)
-    (array([0]), array([2]))
+    >>> rows = EventBatch.inserts(pa.record_batch({"v": ["c", "d", "a"]}), start=[1, 1, 1])
+    >>> choose_among_ties(rows, np.array([0, 0]), np.array([1, 2]), ["v"], greatest=False).tolist()
+    [2, 1, 2]
     """
     parts = [] if rows.end is None else [pa.array(rows.end)]
     parts += [rows.payload.column(name) for name in columns]
-    differ = np.zeros(len(firsts), dtype=np.bool_)
-    for part in parts:
-        differ |= _differ(part, firsts, others)
-    unlike = np.isin(firsts, firsts[differ]) if differ.any() else differ
-    if not unlike.any():
-        return firsts[:0], firsts[:0]
-    members = np.concatenate([np.unique(firsts[unlike]), others[unlike]])
-    ties = np.concatenate([np.unique(firsts[unlike]), firsts[unlike]])
-    return _extremes(members, ties, parts, greatest=greatest)
+    compared = [line for part in parts for line in _numbers(part, firsts, others)]
+    chosen = np.arange(rows.rows)
+    if compared:
+        choose_rows(firsts, others, np.stack(compared), greatest, chosen)
+    return chosen
 
 
-def _extremes(members: Rows, ties: Rows, parts: Sequence[pa.Array], *, greatest: bool) -> tuple[Rows, Rows]:
-    """The least member of each tie, or the greatest, where that is not the first row itself."""
-    at = pa.array(members)
-    compared = [_in_order(gather_column([part], at)) for part in parts]
-    # Behind all columns their places: of rows that are equal throughout the first stays.
-    keys = [pa.array(ties), *compared, at if not greatest else pa.array(-members)]
-    table = pa.Table.from_arrays(keys, names=[str(place) for place in range(len(keys))])
-    order = pc.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()
-    sorted_ties = ties[order]
-    changes = np.flatnonzero(sorted_ties[1:] != sorted_ties[:-1])
-    edges = np.append(changes, len(order) - 1) if greatest else np.append(0, changes + 1)
-    firsts, chosen = sorted_ties[edges], members[order[edges]]
-    return firsts[firsts != chosen], chosen[firsts != chosen]
+def _numbers(column: pa.Array, firsts: Rows, others: Rows) -> Iterator[Rows]:
+    """A column as whole numbers in the order of its values, nulls told apart in front; nothing if all rows agree."""
+    if pa.types.is_integer(column.type) and column.type != pa.uint64():
+        plain = column
+    elif pa.types.is_floating(column.type):
+        plain = _bits_in_order(column)
+    elif not _differ(column, firsts, others).any():
+        return
+    else:
+        members = np.concatenate([firsts, others])
+        values = _in_order(gather_column([column], pa.array(members)))
+        ranks = np.zeros(len(column), dtype=np.int64)
+        ranks[members] = pc.rank(values, "ascending", tiebreaker="dense").to_numpy()
+        yield ranks
+        return
+    if plain.null_count:
+        yield column.is_null().to_numpy(zero_copy_only=False).astype(np.int64)
+        plain = plain.fill_null(0)
+    yield plain.to_numpy().astype(np.int64, copy=False)
 
 
 def _differ(column: pa.Array, ones: Rows, others: Rows) -> NDArray[np.bool_]:
     """Whether the values of two rows differ, for each pair; true where Arrow cannot compare them."""
-    if pa.types.is_floating(column.type):
-        return _differ(_bits_in_order(column), ones, others)
-    if pa.types.is_integer(column.type) and not column.null_count:
-        values = column.to_numpy()
-        differ: NDArray[np.bool_] = values[ones] != values[others]
-        return differ
     a, b = (gather_column([column], pa.array(rows)) for rows in (ones, others))
     try:
         equal = pc.fill_null(pc.equal(a, b), False)
     except pa.ArrowNotImplementedError:
         return np.ones(len(ones), dtype=np.bool_)
-    differ = ~equal.to_numpy(zero_copy_only=False)
+    differ: NDArray[np.bool_] = ~equal.to_numpy(zero_copy_only=False)
     return differ & ~(pc.is_null(a).to_numpy(zero_copy_only=False) & pc.is_null(b).to_numpy(zero_copy_only=False))
 
 
@@ -93,8 +87,6 @@ def _in_order(column: pa.Array) -> pa.Array:
         return _in_order(column.storage)
     if pa.types.is_dictionary(kind):
         return _in_order(column.dictionary_decode())
-    if pa.types.is_floating(kind):
-        return _bits_in_order(column)
     return column if _has_order(kind) else _as_bytes(column)
 
 
