@@ -40,6 +40,15 @@ def test_a_figure_that_is_quoted_is_one_that_the_benchmark_measures(document: Pa
             assert name in _FIGURES[file], f"{file}.{name} is quoted, and no figure of a full run"
 
 
+@pytest.mark.parametrize("file", ["sort", "bands", "merge"])
+def test_every_figure_of_a_full_run_is_documented(file: str) -> None:
+    """A field of the last line that no table explains means nothing."""
+    if _format_of(file) == measure.FORMAT:
+        text = quote.DOCUMENTS[1].read_text(encoding="utf-8")
+        explained = {name for of, name in quote.names_in(text) if of == file}
+        assert {name for name in _FIGURES[file] if not name.startswith("machine.")} <= explained
+
+
 def test_no_figure_stands_in_the_prose_of_the_readme() -> None:
     """What is quoted stands in a table, where a result is behind it."""
     assert quote.unquoted((quote.ROOT / "README.md").read_text(encoding="utf-8")) == []
