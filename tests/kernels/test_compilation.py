@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import slackwater
 from slackwater.kernels.measure_disorder import _count_falls, count_runs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PROCESSES = 4
 
@@ -95,3 +95,21 @@ def test_a_kernel_is_compiled_once_whatever_it_is_called_with_and_by_whom() -> N
         _count_falls(writable.astype(np.float64))
     kernel: Any = _count_falls
     assert len(kernel.signatures) == 1
+
+
+@pytest.mark.parametrize("temporary", ["some", "none"])
+def test_the_library_works_where_nothing_can_be_written(tmp_path: Path, temporary: str) -> None:
+    """Neither beside the sources nor in the home of the user: code is kept for a while, or not at all."""
+    shutil.copytree(Path(slackwater.__file__).parent, tmp_path / "slackwater", ignore=shutil.ignore_patterns("__py*"))
+    (tmp_path / "slackwater/kernels/__pycache__").touch()  # no folder can be made here, not even by root
+    (tmp_path / "temporary").mkdir()
+    nowhere = "/proc/nowhere"
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA", "XDG", "TEMP", "TMP"))}
+    env |= {"HOME": nowhere, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    env |= {"TMPDIR": str(tmp_path / "temporary")} if temporary == "some" else {}
+    patch = "" if temporary == "some" else "import tempfile; tempfile.gettempdir = lambda: '/proc/nowhere'; "
+    count = "import slackwater, numpy; from slackwater.kernels.measure_disorder import count_runs; "
+    said = f"{patch}{count}print(count_runs(numpy.array([3, 1, 2])))"
+    found = subprocess.run([sys.executable, "-c", said], env=env, cwd=tmp_path, capture_output=True, text=True)  # noqa: S603, PLW1510
+    assert found.stdout == "2\n", found.stderr
+    assert bool(list((tmp_path / "temporary").rglob("*count_falls*"))) is (temporary == "some")

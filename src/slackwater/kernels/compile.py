@@ -1,8 +1,9 @@
 """The one decorator for compiled loops: how Numba is used is decided here and nowhere else.
 
-cache=True keeps machine code on disk, so that only the first process on a machine compiles; nogil lets a feeding
-thread run while a kernel does. The signature is given by hand: a kernel compiles once, not again for every mixture of
-argument types. It is compiled, or loaded from disk, when it is first called: a process pays for the loops it runs.
+Machine code is kept on disk (`code_cache.py`), so that only the first process on a machine compiles; nogil lets a
+feeding thread run while a kernel does. The signature is given by hand: a kernel compiles once, not again for every
+mixture of argument types. It is compiled, or loaded from disk, when it is first called: a process pays for the loops it
+runs.
 
 Numba counts who holds an array, at every call of a loop from another loop, by instructions that stop the processor for
 as long as a whole step of a merge takes. Loops that make no arrays do without.
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-import numba
 from numba.core.compiler_lock import global_compiler_lock
+
+from slackwater.kernels.code_cache import jitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +31,10 @@ def kernel(
 
     One that other loops call for every element is better `inlined`: to hand over an array takes seven values.
     """
-    options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": makes_arrays, "forceinline": inlined}
+    options: dict[str, Any] = {"nogil": True, "_nrt": makes_arrays, "forceinline": inlined}
 
     def compiled(loop: Callable[P, R]) -> Callable[P, R]:
-        dispatcher = numba.njit(**options)(loop)
+        dispatcher = jitted(loop, options)
         compile_for = dispatcher.compile
 
         def compile_as_signed(_types_of_the_call: Any) -> Any:

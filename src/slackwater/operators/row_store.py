@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _SMALL: Final = 65_536
 """Segments of fewer rows are worth putting together."""
 
+_SMALL_BYTES: Final = 4 << 20
+"""Segments of more bytes are large, however few rows they have: what is stored of them is moved as a whole."""
+
 _GOING: Final = _SMALL // 8
 """Segments of so many rows, of which most are taken, will be gone soon: they are not copied once more."""
 
@@ -216,7 +219,8 @@ def _better_together(older: Segment, newer: Segment) -> bool:
     follow = older.first + older.rows.num_rows == newer.first
     n, m = older.rows.num_rows, newer.rows.num_rows
     going = n >= _GOING and older.left * _MOSTLY_TAKEN < n
-    return follow and n + m <= _SMALL and n <= 2 * m and not going
+    small = follow and n + m <= _SMALL and n <= 2 * m and not going
+    return small and older.rows.nbytes + newer.rows.nbytes <= _SMALL_BYTES
 
 
 def _address(column: pa.Array) -> int:

@@ -25,6 +25,7 @@ def start_together(
     metrics: AnySink | None = None,
     trigger: Mapping[str, Any] | None = None,
     timeout: str | timedelta | None = None,
+    name: str | None = None,
     **options: int,
 ) -> SparkQuery:
     """Start one query on Spark for several streams, such as the bands of in_bands(), each with its sink.
@@ -34,7 +35,7 @@ def start_together(
     """
     sinks = {"late": late, "metrics": metrics}
     return _spark_runner().start_together(
-        streams, checkpoint=checkpoint, trigger=trigger, timeout=timeout, **sinks, **options
+        streams, checkpoint=checkpoint, trigger=trigger, timeout=timeout, name=name, **sinks, **options
     )
 
 
@@ -53,6 +54,10 @@ def parquet_files(
     the DataFrame. `schema` names columns and types, as Spark writes them; without it they are those of the files that
     are there. `options` are those of Spark's file source, such as maxFilesPerTrigger=1. With `streaming=False` only the
     files that are there now are read.
+
+    Files of local and mounted folders are opened as they are. Of `s3:`, `s3a:`, `gs:` and `hdfs:` Spark finds the files
+    with its own settings, and workers open them by Arrow's file systems, with what these find: keys of the environment,
+    for `hdfs:` libhdfs and Java. Other file systems (`dbfs:`, `wasbs:`, `abfss:`) are refused; let Spark read them.
     """
     return _spark_runner().parquet_files(session, path, schema=schema, streaming=streaming, **options)
 

@@ -154,6 +154,7 @@ class Stream:
         metrics: AnySink | None = None,
         trigger: Mapping[str, Any] | None = None,
         timeout: str | timedelta | None = None,
+        name: str | None = None,
         **options: int,
     ) -> SparkQuery:
         """Start a query on Spark that runs until it is stopped, and goes on from its checkpoint when started again.
@@ -162,7 +163,8 @@ class Stream:
         something like FolderSink. `main` takes the rows; `late` those that come too late, where several steps divert
         such rows one sink for each, by the name of the source; `metrics` a row for each micro-batch and shard. After a
         crash the last micro-batch is written again, under its number. `trigger` is what Spark's own trigger() takes,
-        such as {"availableNow": True}. `options` are shards and chunk_rows.
+        such as {"availableNow": True}; `name` is what Spark calls the query in its lists. `options` are chunk_rows and
+        shards: without it there is one for each core, and a query that is started again has as many as before.
 
         Without a `timeout`, a source that pauses is waited for. With one, such as "30s", a source that has sent nothing
         for so long, by the timestamps of micro-batches, is not: all that it sent is taken as complete, and from then on
@@ -177,6 +179,7 @@ class Stream:
             metrics=metrics,
             trigger=trigger,
             timeout=timeout,
+            name=name,
             **options,
         )
 
@@ -184,7 +187,8 @@ class Stream:
         """Return the rows as a DataFrame of Spark, for a query of your own: streaming, if the sources are.
 
         `timeout` is as in start(), and for streaming ones. `options` are shards and chunk_rows. What start() sets for
-        its own query is up to you here: RocksDB as the state store, and, which makes large micro-batches faster,
-        "2m" for spark.sql.execution.arrow.maxBytesPerBatch.
+        its own query is up to you here: a session that keeps state elsewhere than in RocksDB, cannot tell attempts at
+        a task apart, or has more shuffle partitions than there are shards, is refused with the calls to make. With "2m"
+        for spark.sql.execution.arrow.maxBytesPerBatch large micro-batches are faster.
         """
         return to_spark(self, timeout, **options)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import slackwater as sw
 from slackwater.events.batch import EventBatch
 from slackwater.runners.spark.arrow_bytes import to_buffer
-from slackwater.runners.spark.packing import Arrivals, PackedRow, as_rows, in_chunks
+from slackwater.runners.spark.chunks import CHUNK_BYTES, in_chunks
+from slackwater.runners.spark.packing import Arrivals, PackedRow, as_rows, packs_of
+from slackwater.runners.spark.shard_plan import ShardPlan
 
 _ROWS = pa.record_batch({"n": list(range(10))})
 
@@ -23,6 +28,47 @@ def test_batches_arein_chunks_and_cut_to_chunks_of_one_size(cuts: list[int]) -> 
     sizes = [4] * (first // 4) + ([first % 4] if first % 4 else [])
     assert [chunk.num_rows for chunk in chunks] == sizes
     assert [n for chunk in chunks for n in chunk.column("n").to_pylist()] == list(range(first))
+
+
+@given(st.lists(st.lists(st.integers(0, 60), max_size=12), max_size=6), st.integers(1, 9), st.integers(20, 200))
+def test_no_chunk_has_more_bytes_than_it_may_but_for_one_row(
+    lengths: list[list[int]], chunk_rows: int, chunk_bytes: int
+) -> None:
+    """Nor more rows; and with the first row of the next it would have more."""
+    batches = [pa.record_batch({"n": ["x" * one for one in some]}, _TEXTS) for some in lengths]
+    chunks = list(in_chunks(batches, chunk_rows, chunk_bytes))
+    texts = [text for batch in batches for text in batch.column(0).to_pylist()]
+    assert [text for chunk in chunks for text in chunk.column(0).to_pylist()] == texts
+    first = 0
+    for number, chunk in enumerate(chunks):
+        assert chunk.num_rows <= chunk_rows
+        assert chunk.nbytes <= chunk_bytes or chunk.num_rows == 1
+        first += chunk.num_rows
+        if number < len(chunks) - 1 and chunk.num_rows < chunk_rows:
+            assert _size([*chunk.column(0).to_pylist(), texts[first]]) > chunk_bytes - 4 * len(batches)
+
+
+_TEXTS = pa.schema({"n": pa.string()})
+
+
+def _size(texts: list[str]) -> int:
+    return int(pa.record_batch({"n": texts}, _TEXTS).nbytes)
+
+
+def test_rows_that_steps_have_made_wider_are_cut_once_more() -> None:
+    """What is packed has no more bytes than a chunk, though it was a few numbers before; nothing is lost."""
+    source = sw.PushSource({"at": pa.int64()}, name="numbers")
+
+    def widened(rows: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({"text": pa.array(["x" * 10_000] * rows.num_rows)})
+
+    ordered = sw.stream(source, time="at").map_batches(widened).sort(patience=5, late=sw.Late.drop())
+    plan = ShardPlan.of({"main": ordered.node}, 1)
+    (pack,) = packs_of(plan)
+    *chunks, statistics = pack.packed(0, [pa.record_batch({"at": list(range(1_500))})])
+    assert [chunk.number for chunk in chunks] == [0, 1, 2, 3]
+    assert all(len(chunk.body or b"") < CHUNK_BYTES + 10_000 for chunk in chunks)
+    assert sum(chunk.rows for chunk in chunks) == statistics.rows == 1_500
 
 
 def _events(n: int) -> EventBatch:

@@ -194,3 +194,10 @@ def test_columns_are_those_of_the_files_that_are_there(session: SparkSession, tm
     assert stream.schema == pa.schema({"at": pa.int64(), "n": pa.int64()})
     with pytest.raises(PlanError, match=r"(?s)runs on Spark only.*tides"):
         stream.sort(patience=5).run()
+
+
+@pytest.mark.parametrize("path", ["dbfs:/tides", "wasbs://tides@account/2024", "abfss://tides@account/2024"])
+def test_file_systems_that_arrow_does_not_know_are_refused(session: SparkSession, path: str) -> None:
+    """When the stream is made, and not by a worker; Spark can read them."""
+    with pytest.raises(PlanError, match=r"(?s)does not know this file system.*let Spark read them"):
+        sw.parquet_files(session, path, schema="at timestamp")

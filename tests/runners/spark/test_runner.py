@@ -7,10 +7,13 @@ import re
 import signal
 import subprocess
 import sys
+import time
+import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -22,6 +25,8 @@ import pytest
 import slackwater as sw
 from slackwater.errors import PlanError, RunError, SchemaMismatch
 from slackwater.runners import spark as on_spark
+from slackwater.runners.spark import settings, shard_count
+from slackwater.runners.spark.shard_count import default_shards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -308,6 +313,138 @@ def test_a_query_goes_on_from_its_checkpoint(session: SparkSession, tmp_path: Pa
     _assert_written(tmp_path, cuts.in_process())
 
 
+def test_a_checkpoint_of_sparks_first_version_goes_on(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read as it was stored, and goes on in the second, in which attempts at a task are told apart."""
+    first = {**settings.stream_settings(1), "spark.sql.streaming.stateStore.checkpointFormatVersion": "1"}
+    cuts = _Cuts.seeded(4, cuts=4)
+    for which in (slice(2), slice(2, 3), slice(3, None)):
+        cuts.write(tmp_path / "in", which)
+        with monkeypatch.context() as patch:
+            if which == slice(2):
+                patch.setattr("slackwater.runners.spark.runner.stream_settings", lambda _: first)
+            _start(session, tmp_path)
+    _assert_written(tmp_path, cuts.in_process())
+    commits = [(tmp_path / f"checkpoint/commits/{number}").read_text().split()[0] for number in range(4)]
+    assert commits == ["v1", "v1", "v2", "v2"]
+
+
+def test_a_query_that_is_started_again_has_as_many_shards_as_before(session: SparkSession, tmp_path: Path) -> None:
+    """However many cores there are by then; another number is refused."""
+    cuts = _Cuts.seeded(8, cuts=3)
+    for which, shards in ((slice(1), {"shards": 3}), (slice(1, 2), {}), (slice(2, 3), {"shards": 2})):
+        cuts.write(tmp_path / "in", which)
+        query = _banded(_stream(_streaming(session, tmp_path / "in")), late=sw.Late.drop()).start(
+            checkpoint=str(tmp_path / "checkpoint"),
+            main=str(tmp_path / "main"),
+            trigger={"availableNow": True},
+            **shards,
+        )
+        if shards == {"shards": 2}:
+            with pytest.raises(RunError, match=r"(?s)different plan.*shards.*3.*2"):
+                query.wait()
+        else:
+            query.wait()
+            assert query.progress()["shards"] == 3
+
+
+def test_two_threads_that_start_queries_leave_the_session_as_it_was(session: SparkSession) -> None:
+    """Each sets what it needs, and puts back what was there before both."""
+    name, second_entered = settings.PARTITIONS, Event()
+
+    def second() -> None:
+        with settings.settled(session, {name: "9"}):
+            second_entered.set()
+            time.sleep(0.5)
+
+    thread = Thread(target=second)
+    with settings.settled(session, {name: "7"}):
+        thread.start()
+        second_entered.wait(0.5)
+        assert session.conf.get(name) == "7"
+    thread.join()
+    assert session.conf.get(name, None) is None
+
+
+def test_a_setting_that_a_session_does_not_take_is_named(session: SparkSession) -> None:
+    """With what it would have to be; the others are put back."""
+    taken = {settings.PARTITIONS: "7", "spark.sql.warehouse.dir": "elsewhere"}
+    with (
+        pytest.raises(PlanError, match=r"(?s)does not take a setting.*warehouse.dir.*elsewhere"),
+        settings.settled(session, taken),
+    ):
+        pass
+    assert session.conf.get(settings.PARTITIONS, None) is None
+
+
+def test_there_is_a_shard_for_each_task_that_spark_runs_at_once(session: SparkSession) -> None:
+    """Asked of Spark itself where the session does not say it by its name, as on a cluster, or over Connect."""
+    assert default_shards(session) == 2
+    assert shard_count._tasks_at_once(session) == 2
+
+
+def test_a_function_works_with_the_partitions_of_the_session(session: SparkSession, tmp_path: Path) -> None:
+    """Those of the query are for its state, and stay as they are; and Spark lists the query by its name."""
+    cuts, seen = _Cuts.seeded(8, cuts=3), []
+    cuts.write(tmp_path / "in")
+    with settings.settled(session, {settings.PARTITIONS: "5"}):
+        query = _banded(_stream(_streaming(session, tmp_path / "in")), late=sw.Late.drop()).start(
+            checkpoint=str(tmp_path / "checkpoint"),
+            main=lambda rows, _: seen.append(rows.repartition("word").sparkSession.conf.get(settings.PARTITIONS)),
+            trigger={"availableNow": True},
+            shards=3,
+            name="tides",
+        )
+    query.wait()
+    assert query.spark.name == "tides"
+    assert query.progress()["shards"] == 3
+    assert seen == ["5"] * 3 * len(cuts.tables)
+
+
+def test_a_plan_that_cannot_be_spread_says_so(session: SparkSession, tmp_path: Path) -> None:
+    """With the reason, unless one shard is what was asked for."""
+    frame = session.read.schema(_COLUMNS).parquet(str(_written(tmp_path)))
+    ordered = _sorted(_stream(frame), late=sw.Late.drop())
+    counted = _stream(frame).tumbling("50us").in_bands("40us", late=sw.Late.drop(), n=sw.count())
+    with pytest.warns(UserWarning, match=r"(?s)one shard does all the work.*cores +2.*a total order over all rows"):
+        ordered.to_spark()
+    with pytest.warns(UserWarning, match=r"(?s)one shard does all the work.*has no keys that rows bring along"):
+        counted[0].to_spark()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ordered.to_spark(shards=1)
+        _banded(_stream(frame), late=sw.Late.drop())[0].to_spark()
+
+
+def _written(folder: Path) -> Path:
+    _Cuts.seeded(8, cuts=1, rows=50).write(folder / "in")
+    return folder / "in"
+
+
+def test_a_session_with_more_partitions_than_shards_is_refused_with_the_calls_to_make(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """They can be followed: then a query of the user's own gives what start() gives."""
+    cuts = _Cuts.seeded(8, cuts=2)
+    cuts.write(tmp_path / "in")
+    ordered = _sorted(_stream(_streaming(session, tmp_path / "in")), late=sw.Late.drop())
+    with pytest.raises(PlanError, match=r"(?s)shuffle.partitions +is 200, must be 2") as refused:
+        ordered.to_spark()
+    calls = str(refused.value).partition("or say: ")[2]
+    named = re.findall(r'"(spark[\w.]+)", ".*?"', calls)
+    assert len(named) == 3
+    try:
+        exec(calls, {"session": session})  # noqa: S102 - that is what users do
+        own = ordered.to_spark().writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        own.trigger(availableNow=True).start(str(tmp_path / "main"), format="parquet").awaitTermination()
+    finally:
+        for name in named:
+            session.conf.unset(name)
+    found = pq.read_table(tmp_path / "main").select(["n"]).column("n").to_pylist()
+    assert sorted(found) == sorted(n for rows in cuts.in_process() for n in rows.main.column("n").to_pylist())
+
+
 @contextmanager
 def _driver(folder: Path, surroundings: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that runs the query, and a JVM of its own in the same process group."""
@@ -389,7 +526,7 @@ def test_streams_and_frames_that_end_have_their_own_calls(session: SparkSession,
         ending.start(checkpoint=str(tmp_path / "checkpoint"), main=sink, late=sink)
     with pytest.raises(PlanError, match=r"(?s)would be lost.*use start\(late="):
         streaming.to_spark()
-    with pytest.raises(PlanError, match="keeps its state in RocksDB"):
+    with pytest.raises(PlanError, match=r"(?s)needs other settings.*providerClass.*FormatVersion.*use start"):
         _sorted(_stream(_streaming(session, tmp_path / "in")), late=sw.Late.drop()).to_spark()
     with pytest.raises(PlanError, match="runs on Spark only"):
         ending.run()

@@ -25,6 +25,7 @@ from slackwater.plan.properties import Properties
 from slackwater.policies.punctuations import Punctuations
 from slackwater.runners.in_process.state import Snapshot
 from slackwater.runners.spark import resident
+from slackwater.runners.spark.chunks import CHUNK_BYTES
 from slackwater.runners.spark.packing import Arrivals, packs_of
 from slackwater.runners.spark.segment_store import Head, SegmentStore
 from slackwater.runners.spark.shard import Shard
@@ -229,7 +230,7 @@ def test_columns_in_memory_are_not_read_again() -> None:
     store.save(segments, shard.snapshot())
     head = Head.read(segments)
     assert head is not None
-    for number in known.keys() & segments.stored.keys():
+    for number in {number for numbers in known for number in numbers} & segments.stored.keys():
         segments.stored[number] = b"nobody reads this"
     again, snapshot = SegmentStore.load(segments, head, known)
     assert len(again.leaves().keys() & known.keys()) > 1
@@ -237,14 +238,115 @@ def test_columns_in_memory_are_not_read_again() -> None:
     assert _take(Shard(_plan(), snapshot), 3) == _take(shard, 3)
 
 
-def test_numbers_are_never_used_twice() -> None:
-    """Not even by another attempt at the same micro-batch: columns in memory go by their numbers."""
-    shard, segments = Shard(_plan()), _Segments()
-    _take(shard, 0)
-    stores = [SegmentStore(), SegmentStore()]
-    for store in stores:
-        store.save(segments, shard.snapshot())
-    assert not stores[0].leaves().keys() & stores[1].leaves().keys()
+def test_the_number_of_a_segment_says_what_is_in_it() -> None:
+    """Equal columns have one segment, as long as one of them is held; of another type, or in other words, another."""
+    store, segments = SegmentStore(), _Segments()
+    states = {"left": (np.arange(1_000),), "right": (np.arange(1_000),)}
+    store.save(segments, Snapshot(states, {}))
+    assert len(segments.stored) == 2
+    (number,) = segments.stored.keys() - {0}
+    store.save(segments, Snapshot({"left": (), "right": states["right"]}, {}))
+    assert number in segments.stored
+    store.save(segments, Snapshot({"left": (np.arange(1_000),), "right": ()}, {}))
+    assert number in segments.stored, "what goes and comes again in one micro-batch stays"
+    store.save(segments, Snapshot({"left": (np.arange(1_000).view(np.uint64),), "right": ()}, {}))
+    assert number not in segments.stored
+    store, snapshot = _loaded(segments)
+    assert snapshot["left"][0].dtype == np.uint64
+
+
+def test_no_segment_is_much_larger_than_a_chunk() -> None:
+    """Wide rows and long columns are stored in parts, and come back whole; of those that grow, the rest is written."""
+    store, segments = SegmentStore(), _Segments()
+    wide = pa.record_batch({"text": ["x" * 100_000] * 100})
+    long = np.arange(1_500_000).reshape(-1, 2)
+    store.save(segments, Snapshot({"step": (wide, long)}, {}))
+    assert len(segments.stored) > 1 + 2 + 2
+    assert max(map(len, segments.stored.values())) < CHUNK_BYTES + 101_000
+    store, snapshot = _loaded(segments)
+    assert snapshot["step"][0].equals(wide)
+    assert (snapshot["step"][1] == long).all()
+    segments.written = 0
+    store.save(segments, Snapshot({"step": (snapshot["step"][0], np.concatenate([long, long[:2]]))}, {}))
+    assert segments.written < CHUNK_BYTES
+    assert _loaded(segments)[1]["step"][1].shape == (750_002, 2)
+    store.save(segments, Snapshot({}, {}))
+    assert len(segments.stored) == 1
+
+
+def test_small_segments_of_wide_rows_are_not_put_together() -> None:
+    """What a sort holds is stored segment by segment, and so no larger than what came."""
+    operator = SortOperator(EventSchema.of(_SCHEMA, "at"))
+    rows = pa.record_batch({"word": ["x" * 10_000] * 300})
+    for first in range(0, 3_000, 300):
+        operator.on_batch(0, EventBatch.inserts(rows, np.arange(first, first + 300)))
+    segments = _Segments()
+    SegmentStore().save(segments, Snapshot({"step": operator.snapshot()}, {}))
+    assert len(segments.stored) > 9
+    assert max(map(len, segments.stored.values())) < CHUNK_BYTES + 10_000
+
+
+# ---- done twice ------------------------------------------------------------------------------------------------------
+
+
+class _Executor:
+    """What one executor has of a shard: its segments, and, in a worker, columns in memory."""
+
+    def __init__(self, stored: dict[int, bytes]) -> None:
+        self.segments = _Segments(dict(stored))
+        self._known: dict[tuple[int, ...], Any] = {}
+
+    def work(self, number: int) -> tuple[list[tuple[str, list[Any]]], dict[int, bytes | None]]:
+        """Do a micro-batch; return what it gives, and what changed in the state, which is what Spark stores."""
+        before = dict(self.segments.stored)
+        head = Head.read(self.segments)
+        store, shard = SegmentStore(), Shard(_plan())
+        if head is not None:
+            store, snapshot = SegmentStore.load(self.segments, head, self._known)
+            shard = Shard(_plan(), snapshot)
+        given = _take(shard, number)
+        store.save(self.segments, shard.snapshot())
+        self._known = store.leaves()
+        after = self.segments.stored
+        return given, {key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+
+
+def _replayed(changes: list[dict[int, bytes | None]]) -> dict[int, bytes]:
+    stored: dict[int, bytes] = {}
+    for change in changes:
+        stored |= {key: value for key, value in change.items() if value is not None}
+        for key in (key for key, value in change.items() if value is None):
+            del stored[key]
+    return stored
+
+
+def test_a_task_that_is_done_twice_stores_the_same_bytes() -> None:
+    """By an executor that has the columns in memory, and by another one that reads them."""
+    one = _Executor({})
+    logged: list[dict[int, bytes | None]] = []
+    for number in range(6):
+        given, changed = one.work(number)
+        assert _Executor(_replayed(logged)).work(number) == (given, changed)
+        logged.append(changed)
+    assert len(one.segments.stored) > 3, "an example without columns shows little"
+
+
+def test_one_executor_goes_on_where_another_one_has_stored() -> None:
+    """As after a task that was tried again elsewhere, where the other executor is lost: Spark mixes what they stored.
+
+    The first goes on from what it has; a restart reads what the second stored, and then what the first did.
+    """
+    one, expected = _Executor({}), _Executor({})
+    logged: list[dict[int, bytes | None]] = []
+    logged.append(one.work(0)[1])
+    one.work(1)
+    logged.append(_Executor(_replayed(logged)).work(1)[1])  # stored in place of what the first attempt had stored
+    logged.append(one.work(2)[1])
+    for number in range(3):
+        expected.work(number)
+    again = _Executor(_replayed(logged))
+    for number in range(3, 6):
+        assert again.work(number)[0] == expected.work(number)[0]
 
 
 def test_a_process_keeps_the_columns_of_the_shards_that_it_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,9 +355,9 @@ def test_a_process_keeps_the_columns_of_the_shards_that_it_used_last(monkeypatch
     monkeypatch.setattr(resident, "_MOST_BYTES", 2 * 800)
     column = np.arange(100)
     for number in range(3):
-        resident.keep_resident(("query", number), {number: column})
-    assert resident.take_resident(("query", 0)) == {}
-    assert resident.take_resident(("query", 1)) == {1: column}
-    assert resident.take_resident(("query", 1)) == {}
-    resident.keep_resident(("query", 3), {3: np.arange(1_000)})
-    assert list(resident._resident) == [("query", 3)]
+        resident.keep_resident(("query", str(number)), {(number,): column})
+    assert resident.take_resident(("query", "0")) == {}
+    assert resident.take_resident(("query", "1")) == {(1,): column}
+    assert resident.take_resident(("query", "1")) == {}
+    resident.keep_resident(("query", "3"), {(3,): np.arange(1_000)})
+    assert list(resident._resident) == [("query", "3")]

@@ -53,15 +53,15 @@ class _Storage:
         """Store a value; return its form as text."""
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(state_codec, "_SMALL", self._small)
-            return json.dumps(form_of(value, self._number_of), allow_nan=False)
+            return json.dumps(form_of(value, self._numbers_of), allow_nan=False)
 
     def read(self, text: str) -> Any:
         """Make the value again."""
-        return value_of(json.loads(text), lambda number, read: read(unseal(self._segments[number], number)))
+        return value_of(json.loads(text), lambda numbers, read: read(unseal(self._segments[numbers[0]], numbers)))
 
-    def _number_of(self, leaf: Leaf) -> int:
+    def _numbers_of(self, leaf: Leaf) -> tuple[int]:
         self._segments[len(self._segments)] = seal(rows_of(leaf))
-        return len(self._segments) - 1
+        return (len(self._segments) - 1,)
 
 
 def _stored(value: object, small: int) -> Any:
@@ -215,14 +215,18 @@ def test_large_columns_have_segments_and_small_ones_none() -> None:
     numbers = pa.record_batch({"n": range(128)})
     large = [np.zeros(128), np.zeros((8, 16)), pa.array(["x" * 2_000]), numbers, pa.Table.from_batches([numbers])]
     small = [np.zeros(127), _ROWS.column(0), _ROWS, pa.Table.from_batches([_ROWS])]
-    assert [form_of(leaf, id)["segment"] for leaf in large] == list(map(id, large))
-    assert all("segment" not in form_of(leaf, id) for leaf in small)
+    assert [form_of(leaf, _by_identity)["segments"] for leaf in large] == [[id(leaf)] for leaf in large]
+    assert all("segments" not in form_of(leaf, _by_identity) for leaf in small)
+
+
+def _by_identity(leaf: object) -> tuple[int]:
+    return (id(leaf),)
 
 
 def test_a_set_is_written_in_one_order() -> None:
     """Its own order differs from process to process; what is written should not."""
     letters = [bytes([code]) for code in range(97, 123)]
-    assert form_of(frozenset(letters), id)["set"] == [form_of(letter, id) for letter in letters]
+    assert form_of(frozenset(letters), _by_identity)["set"] == [form_of(letter, _by_identity) for letter in letters]
 
 
 class _Unlisted(NamedTuple):
@@ -254,7 +258,7 @@ def test_what_cannot_come_back_as_it_was_is_not_stored(value: object) -> None:
     """Not even as a part, and not as something that it derives from."""
     for holder in (value, (1, (value,)), {1: value}):
         with pytest.raises(PlanError, match=r"(?s)cannot store the state of this step.*type"):
-            form_of(holder, number_of=id)
+            form_of(holder, numbers_of=_by_identity)
 
 
 @pytest.mark.parametrize(
@@ -288,9 +292,11 @@ def test_what_cannot_come_back_as_it_was_is_not_stored(value: object) -> None:
         ({"written": "AAAAAAAAAAA=", "as": "array", "type": "tide", "shape": [1]}, "TypeError"),
         ({"written": "AAAA", "as": "rows"}, "Arrow"),
         ({"written": "AA%A", "as": "rows"}, "base64"),
-        ({"segment": 0, "as": "unheard"}, "nothing is stored as"),
-        ({"segment": 0, "as": "array", "type": "<i8", "shape": [3]}, "reshape"),
-        ({"segment": "0", "as": "rows"}, "nothing is stored in this form"),
+        ({"segments": [0], "as": "unheard"}, "nothing is stored as"),
+        ({"segments": [0], "as": "array", "type": "<i8", "shape": [3]}, "reshape"),
+        ({"segments": ["0"], "as": "rows"}, "nothing is stored in this form"),
+        ({"segments": [0, None], "as": "rows"}, "nothing is stored in this form"),
+        ({"segments": [], "as": "rows"}, "nothing is stored in this form"),
     ],
     ids=str,
 )

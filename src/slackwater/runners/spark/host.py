@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from slackwater.progress.instants import MICROSECONDS
 from slackwater.runners.spark.arrow_bytes import to_buffer
+from slackwater.runners.spark.chunks import CHUNK_BYTES, CHUNK_ROWS, in_chunks
 from slackwater.runners.spark.metrics import METRICS, METRICS_SPARK, Metrics
-from slackwater.runners.spark.packing import CHUNK_ROWS, Arrivals, PackedRow, in_chunks
+from slackwater.runners.spark.packing import Arrivals, PackedRow
 from slackwater.runners.spark.resident import keep_resident, take_resident
 from slackwater.runners.spark.segment_store import Head, SegmentStore
 from slackwater.runners.spark.shard import Shard
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     )
 
     from slackwater.progress.instants import Duration
+    from slackwater.runners.spark.resident import Place
     from slackwater.runners.spark.shard_plan import ShardPlan
 
 _Output: TypeAlias = "tuple[str, pa.RecordBatch]"
@@ -51,14 +54,13 @@ _RELEASED: Final = pa.schema({
 
 
 class ShardHost(StatefulProcessor):
-    """Runs a shard as a stateful step of a stream. `query` is a name that no other query has.
+    """Runs a shard as a stateful step of a stream.
 
     With a timeout Spark's time mode must be "ProcessingTime"; without one nothing here needs a clock.
     """
 
-    def __init__(self, plan: ShardPlan, query: str, timeout: Duration | None = None) -> None:
+    def __init__(self, plan: ShardPlan, timeout: Duration | None = None) -> None:
         self._plan = plan
-        self._query = query
         self._timeout = timeout
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -100,7 +102,7 @@ class ShardHost(StatefulProcessor):
 
     def _worked(self, key: Any, metrics: Metrics, work: Callable[[Shard], Iterator[_Output]]) -> Iterator[Any]:
         """Resume the shard and let it work; yield what that releases, then store what is left."""
-        place = (self._query, int(key[0]))
+        place = (_query_of_task(), repr(self._plan.described()), str(key[0]))
         with metrics.timed("state"):
             store, shard = self._resumed(place)
         for released in _given_out(shard, work(shard), metrics):
@@ -125,12 +127,18 @@ class ShardHost(StatefulProcessor):
     def close(self) -> None:
         """Nothing is open."""
 
-    def _resumed(self, place: tuple[str, int]) -> tuple[SegmentStore, Shard]:
+    def _resumed(self, place: Place) -> tuple[SegmentStore, Shard]:
         head = Head.read(self._segments)
         if head is None:
             return SegmentStore(), Shard(self._plan, timeout=self._timeout)
         store, snapshot = SegmentStore.load(self._segments, head, take_resident(place))
         return store, Shard(self._plan, snapshot, self._timeout)
+
+
+def _query_of_task() -> str:
+    """The name that Spark gives to a query, in all its lives; nothing outside of tasks."""
+    context = TaskContext.get()
+    return str(None if context is None else context.getLocalProperty("sql.streaming.queryId"))
 
 
 @dataclass(frozen=True)
@@ -158,7 +166,8 @@ def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> It
     for output, rows in metrics.timing("operate", outputs):
         metrics.rows_out += rows.num_rows
         waiting[output].append(rows)
-        if sum(batch.num_rows for batch in waiting[output]) >= CHUNK_ROWS:
+        rows_waiting = sum(batch.num_rows for batch in waiting[output])
+        if rows_waiting >= CHUNK_ROWS or sum(batch.nbytes for batch in waiting[output]) >= CHUNK_BYTES:
             yield from _encoded(output, waiting.pop(output), metrics)
     for output, batches in waiting.items():
         yield from _encoded(output, batches, metrics)

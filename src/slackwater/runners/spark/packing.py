@@ -11,6 +11,7 @@ Where groups of rows are all that is asked for, rows are summed up before they a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from slackwater.operators.merging.replica_names import ReplicaName, ReplicaNames
 from slackwater.plan.merging_by_column import MergeByColumn
 from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.runners.spark.arrow_bytes import from_buffer, to_buffer
+from slackwater.runners.spark.chunks import CHUNK_ROWS, in_chunks, places_of_chunks
 from slackwater.runners.spark.dealing import Dealer
 from slackwater.runners.spark.spreading import shard_keys
 from slackwater.runners.spark.summing_up import SummingUp
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
     from slackwater.plan.node import StepNode
     from slackwater.runners.spark.shard_plan import ShardPlan
-
-CHUNK_ROWS: Final = 65_536
-"""Rows packed together: enough to make Spark's cost for a row small, and a block of the sort."""
 
 PACKED: Final = pa.schema({
     "shard": pa.int64(), "inlet": pa.int32(), "task": pa.int64(), "number": pa.int64(),
@@ -113,11 +112,15 @@ class Pack:
             windowed = self._through(self.windowing, chunks)
             schema, chunks = self.summing_up.groups.schema, self.summing_up.chunks(windowed, self.chunk_rows)
         dealer = Dealer(schema, self.columns, self.shards)
-        for number, events in enumerate(chunks):
+        numbers = count()
+        for events in chunks:
             for shard, part in dealer.deal(events):
-                rows = part.rows if self.summing_up is None else self.summing_up.events_in(part)
-                body = to_buffer(as_rows(part)).to_pybytes()
-                yield PackedRow(keys[shard], self.inlet, task, number, rows, seen.high_water, body)
+                # Cut once more: steps make rows wider, and groups are as many as there are.
+                for first, stop in places_of_chunks(as_rows(part)):
+                    piece = part.slice(first, stop)
+                    rows = piece.rows if self.summing_up is None else self.summing_up.events_in(piece)
+                    body = to_buffer(as_rows(piece)).to_pybytes()
+                    yield PackedRow(keys[shard], self.inlet, task, next(numbers), rows, seen.high_water, body)
         if seen.rows:
             said = None if names is None else _said_of(seen.replicas)
             yield from (PackedRow(key, self.inlet, task, STATISTICS, seen.rows, seen.high_water, said) for key in keys)
@@ -247,24 +250,3 @@ def as_events(rows: pa.RecordBatch, no_rows: pa.RecordBatch) -> EventBatch:
     if not no_rows.num_columns:
         return EventBatch(no_columns(rows.num_rows), start, end)
     return EventBatch(pa.RecordBatch.from_arrays(rows.columns[times:], schema=no_rows.schema), start, end)
-
-
-def in_chunks(batches: Iterable[pa.RecordBatch], chunk_rows: int = CHUNK_ROWS) -> Iterator[pa.RecordBatch]:
-    """Put batches together, and cut them, to chunks of so many rows; only the last may have fewer."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        left = batch
-        while rows + left.num_rows >= chunk_rows:
-            fits = chunk_rows - rows
-            yield _joined([*waiting, left.slice(0, fits)])
-            left, waiting, rows = left.slice(fits), [], 0
-        if left.num_rows:
-            waiting.append(left)
-            rows += left.num_rows
-    if waiting:
-        yield _joined(waiting)
-
-
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)  # which would copy one, too

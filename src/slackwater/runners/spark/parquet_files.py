@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,6 +45,9 @@ _FOUND: Final = "path string, modificationTime timestamp, length long, content b
 """What Spark tells of a file, of which only the path is asked for: contents are not read then."""
 
 _LOCAL: Final = "file:"
+_OPENED_BY_ARROW: Final = frozenset({"", "file", "s3", "s3a", "gs", "hdfs"})
+"""File systems that Arrow opens by itself, all but the first two with credentials and settings of its own."""
+
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 _OLD_CALENDAR: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """What Spark writes into files whose dates before 1582 are of another calendar."""
@@ -60,6 +63,7 @@ def parquet_files(
 ) -> ParquetFiles:
     """Find the Parquet files of a folder. See `slackwater.parquet_files`."""
     require_known_session(session)
+    _refuse_what_arrow_cannot_open(path)
     if schema is None:
         from pyspark.errors import AnalysisException
 
@@ -71,6 +75,14 @@ def parquet_files(
     reader = session.readStream if streaming else session.read
     paths = reader.format("binaryFile").schema(_FOUND).options(**options).load(path).select("path")
     return ParquetFiles("files", columns_in_arrow(session, schema), streaming, paths)
+
+
+def _refuse_what_arrow_cannot_open(path: str) -> None:
+    scheme = urlsplit(path).scheme
+    if scheme not in _OPENED_BY_ARROW:
+        facts = {"path": path, "Arrow opens": ", ".join(f"{one}:" for one in sorted(_OPENED_BY_ARROW) if one)}
+        hint = "let Spark read them: sw.stream(spark.readStream.schema(...).parquet(path), ...)"
+        raise PlanError(message("Arrow, which reads these files, does not know this file system", facts, hint))
 
 
 class ParquetFiles(SparkFeed):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import warnings
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -11,12 +11,14 @@ import pyarrow as pa
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, SourceNode, StepNode, diverting_steps, walk
+from slackwater.runners.spark.chunks import CHUNK_ROWS
 from slackwater.runners.spark.host import RELEASED_SPARK, HostAll, ShardHost
 from slackwater.runners.spark.metrics import METRICS
-from slackwater.runners.spark.packing import CHUNK_ROWS, packs_of
+from slackwater.runners.spark.packing import packs_of
 from slackwater.runners.spark.query import OBSERVED, SparkQuery
-from slackwater.runners.spark.settings import default_shards, require_rocks_db, settled, stream_settings
+from slackwater.runners.spark.settings import PARTITIONS, WithPartitions, require_settings, settled, stream_settings
 from slackwater.runners.spark.shard import Shard
+from slackwater.runners.spark.shard_count import default_shards, shards_before
 from slackwater.runners.spark.shard_plan import ShardPlan
 from slackwater.runners.spark.silence import Silence, as_timeout
 from slackwater.runners.spark.sinks import WriteOutputs, as_sink, takers_of
@@ -56,6 +58,7 @@ def start_together(
     metrics: AnySink | None = None,
     trigger: Mapping[str, Any] | None = None,
     timeout: str | timedelta | None = None,
+    name: str | None = None,
     shards: int | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> SparkQuery:
@@ -70,7 +73,9 @@ def start_together(
         raise PlanError(message("with a timeout Spark never comes to the end of what is available", facts, hint))
     roots = [stream.node for stream, _ in streams]
     session = _session_of(roots)
-    plan = _plan_of(roots, shards or default_shards(session))
+    plan = _plan_of(roots, shards or shards_before(session, checkpoint) or default_shards(session))
+    if shards is None:
+        _warn_of_one_shard(plan)
     frames = _frames_of(plan)
     if not frames[0].isStreaming:
         raise PlanError(message("start() is for streaming DataFrames", {}, "use to_spark() for those that end"))
@@ -78,10 +83,12 @@ def start_together(
     takers = takers_of({output: as_sink(sink) for output, sink in named.items()}, _columns(plan, session))
     fresh = Shard(plan, timeout=longest_silence)
     for state in fresh.snapshot().values():  # what cannot run is refused before Spark starts
-        form_of(state, number_of=id)
+        form_of(state, numbers_of=lambda leaf: (id(leaf),))
     released = _hosted(plan, _packed(plan, chunk_rows), longest_silence)
     writer = _observed(released).writeStream.option("checkpointLocation", checkpoint)
-    writer = writer.foreachBatch(WriteOutputs(takers, with_timers=longest_silence is not None))
+    outputs = WriteOutputs(takers, with_timers=longest_silence is not None)
+    writer = writer.foreachBatch(WithPartitions(outputs, str(session.conf.get(PARTITIONS))))
+    writer = writer.queryName(name) if name is not None else writer
     with settled(session, stream_settings(plan.shards)):
         return SparkQuery((writer.trigger(**trigger) if trigger else writer).start())
 
@@ -101,6 +108,8 @@ def to_frame(
     longest_silence = as_timeout(timeout)
     session = _session_of([stream.node])
     plan = _plan_of([stream.node], shards or default_shards(session))
+    if shards is None:
+        _warn_of_one_shard(plan)
     frames = _frames_of(plan)
     if longest_silence is not None and not frames[0].isStreaming:
         facts, hint = {"timeout": timeout}, "leave timeout= out: all that is held comes at the end"
@@ -108,7 +117,7 @@ def to_frame(
     _refuse_lost_rows(plan)
     packed = _packed(plan, chunk_rows)
     if frames[0].isStreaming:
-        require_rocks_db(session)
+        require_settings(session, plan.wanted_shards)
         released = _hosted(plan, packed, longest_silence)
     else:
         released = packed.repartition(plan.shards, "shard").mapInArrow(HostAll(plan), RELEASED_SPARK)
@@ -118,7 +127,7 @@ def to_frame(
 def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> DataFrame:
     if timeout is not None:
         Silence.in_plan(plan, timeout)  # what cannot work is refused now
-    host = ShardHost(plan, uuid.uuid4().hex, timeout)
+    host = ShardHost(plan, timeout)
     # With a clock Spark runs a micro-batch at every trigger, though there are no rows.
     time_mode = "None" if timeout is None else "ProcessingTime"
     return packed.groupBy("shard").transformWithStateInPandas(host, RELEASED_SPARK, "append", time_mode)
@@ -135,6 +144,14 @@ def _plan_of(roots: Sequence[Node], shards: int) -> ShardPlan:
     outputs = {MAIN if number == 1 else f"{MAIN}#{number}": root for number, root in enumerate(roots, start=1)}
     outputs |= {name: SideOutput(step, LATE) for step, name in _names_of_late(roots).items()}
     return ShardPlan.of(outputs, shards)
+
+
+def _warn_of_one_shard(plan: ShardPlan) -> None:
+    """Say why the other cores have nothing to do, if that was not asked for."""
+    if plan.shards < plan.wanted_shards:
+        facts = {"cores": plan.wanted_shards, "because": plan.why_one}
+        hint = "group or join by columns that rows bring along; shards=1 says that it is meant so"
+        warnings.warn(message("one shard does all the work", facts, hint), stacklevel=4)
 
 
 def _names_of_late(roots: Sequence[Node]) -> dict[StepNode, str]:

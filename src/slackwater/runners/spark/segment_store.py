@@ -1,10 +1,13 @@
 """Keeps the state of a shard in segments, and writes only those that changed.
 
 Columns of a state are never changed, and the next state shares those that stay: a column that is the same object as
-before is the same segment. The head, which is written every time, says what belongs where.
+before is the same segment. The head, which is written every time, says what belongs where. Columns of many
+bytes are several segments: a value of the state store is no larger than a chunk, and of long columns that grow only the
+last part is written.
 
-Numbers are drawn, not counted: an attempt that failed may have used the next one for something else, and whoever has
-kept columns in memory goes by their numbers.
+The number of a segment is a hash of what is in it. Spark may do a task twice, on two machines, and keep what one of
+them stored beside what the other one has in memory: equal work must be stored as equal bytes under equal numbers, and
+a number must never mean something else, for whoever has kept columns in memory goes by their numbers.
 
 Cost of saving: the columns that are new, and the head. Cost of loading: the columns that are not in memory.
 """
@@ -12,8 +15,8 @@ Cost of saving: the columns that are new, and the head. Cost of loading: the col
 from __future__ import annotations
 
 import json
-import secrets
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
@@ -22,19 +25,19 @@ from slackwater.errors import RunError, message
 from slackwater.runners.in_process.state import Snapshot
 from slackwater.runners.spark.segments import seal, unseal
 from slackwater.runners.spark.state_codec import form_of, value_of
-from slackwater.runners.spark.stored_columns import rows_of
+from slackwater.runners.spark.stored_columns import description_of, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slackwater.runners.spark.state_codec import Form, ReadLeaf
+    from slackwater.runners.spark.state_codec import Form, Numbers, ReadLeaf
     from slackwater.runners.spark.stored_columns import Leaf
 
 _HEAD: Final = 0
 """The number of the head; those of columns are greater."""
 
 _NUMBER_BITS: Final = 62
-"""So many bits that nobody ever draws a number twice."""
+"""So many bits that no two segments ever have the same number."""
 
 
 class SegmentMap(Protocol):
@@ -79,48 +82,77 @@ class SegmentStore:
 
     def __init__(self) -> None:
         # By identity. The leaf itself is kept too: while it lives no other object can have its identity.
-        self._kept: dict[int, tuple[int, Leaf]] = {}
+        self._kept: dict[int, tuple[Numbers, Leaf]] = {}
 
     def save(self, segments: SegmentMap, snapshot: Snapshot) -> None:
         """Store the state of every step."""
-        kept: dict[int, tuple[int, Leaf]] = {}
+        kept: dict[int, tuple[Numbers, Leaf]] = {}
 
-        def number_of(leaf: Leaf) -> int:
+        def numbers_of(leaf: Leaf) -> Numbers:
             known = self._kept.get(id(leaf)) or kept.get(id(leaf))
             if known is None:
-                known = (secrets.randbits(_NUMBER_BITS) + _HEAD + 1, leaf)
-                segments.write(known[0], seal(rows_of(leaf)))
+                known = (tuple(written(part, leaf) for part in parts_of(leaf)), leaf)
             kept[id(leaf)] = known
             return known[0]
 
-        steps = {step: form_of(state, number_of) for step, state in snapshot.items()}
-        for leaf in self._kept.keys() - kept.keys():
-            segments.remove(self._kept[leaf][0])
+        def written(part: pa.RecordBatch, leaf: Leaf) -> int:
+            segment = seal(part)
+            number = _number_of(segment, leaf)
+            if number not in stored:
+                segments.write(number, segment)
+                stored.add(number)
+            return number
+
+        before = _all_numbers(self._kept)
+        stored = set(before)
+        steps = {step: form_of(state, numbers_of) for step, state in snapshot.items()}
+        # In an order of their own: what is stored must not depend on where objects lie in memory.
+        for number in sorted(before - _all_numbers(kept)):
+            segments.remove(number)
         self._kept = kept
         Head(snapshot.plan, steps).write(segments)
 
     @classmethod
-    def load(cls, segments: SegmentMap, head: Head, known: Mapping[int, Leaf]) -> tuple[SegmentStore, Snapshot]:
+    def load(cls, segments: SegmentMap, head: Head, known: Mapping[Numbers, Leaf]) -> tuple[SegmentStore, Snapshot]:
         """Read what was saved; columns whose numbers are known are taken from memory."""
         # Columns that several places have are one object again: the segment is theirs as long as one has them.
-        leaves: dict[int, Leaf] = {}
+        leaves: dict[Numbers, Leaf] = {}
 
-        def leaf_of(number: int, read: ReadLeaf) -> Leaf:
-            if number not in leaves:
-                leaves[number] = known[number] if number in known else read(_stored(segments, number))
-            return leaves[number]
+        def leaf_of(numbers: Numbers, read: ReadLeaf) -> Leaf:
+            if numbers not in leaves:
+                leaves[numbers] = known[numbers] if numbers in known else read(_stored(segments, numbers))
+            return leaves[numbers]
 
         steps = {step: value_of(form, leaf_of) for step, form in head.steps.items()}
         store = cls()
-        store._kept = {id(leaf): (number, leaf) for number, leaf in leaves.items()}
+        store._kept = {id(leaf): (numbers, leaf) for numbers, leaf in leaves.items()}
         return store, Snapshot(steps, head.plan)
 
-    def leaves(self) -> dict[int, Leaf]:
-        """All columns that are stored, by number."""
+    def leaves(self) -> dict[Numbers, Leaf]:
+        """All columns that are stored, by the numbers of their segments."""
         return dict(self._kept.values())
 
 
-def _stored(segments: SegmentMap, number: int) -> pa.RecordBatch:
+def _number_of(segment: bytes, leaf: Leaf) -> int:
+    """The number of a segment: by its bytes, and by what columns they are of, for numbers stand for an object."""
+    described = dict(description_of(leaf))
+    described["shape"] = described.get("shape", [])[1:]  # how many there are in all is no matter of a part
+    told = blake2b(json.dumps(described).encode(), digest_size=8)
+    told.update(segment)
+    return (int.from_bytes(told.digest(), "little") >> (64 - _NUMBER_BITS)) + _HEAD + 1
+
+
+def _all_numbers(kept: Mapping[int, tuple[Numbers, Leaf]]) -> set[int]:
+    return {number for numbers, _ in kept.values() for number in numbers}
+
+
+def _stored(segments: SegmentMap, numbers: Numbers) -> pa.RecordBatch:
+    """The rows that several segments have together."""
+    parts = [_segment(segments, number) for number in numbers]
+    return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+
+def _segment(segments: SegmentMap, number: int) -> pa.RecordBatch:
     segment = segments.read(number)
     if segment is None:
         facts, hint = {"segment": number}, "restore the checkpoint from a copy, or start anew with another one"

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from slackwater.errors import PlanError, message
-from slackwater.runners.spark.packing import CHUNK_ROWS
+from slackwater.runners.spark.chunks import CHUNK_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
+"""How many tasks Spark shuffles rows to; a stateful step has as many, in all lives of a query."""
 
 _ROCKS_DB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STATE_STORE: Final = "spark.sql.streaming.stateStore"
 _ARROW: Final = "spark.sql.execution.arrow"
+
+_TELLS_ATTEMPTS_APART: Final = {
+    f"{_STATE_STORE}.providerClass": _ROCKS_DB,
+    f"{_STATE_STORE}.checkpointFormatVersion": "2",
+}
+"""What no query can do without.
+
+A task may be done twice, on two machines. In the first version of its checkpoints Spark stores what one of them did and
+may go on from what the other one has in memory; since the second it knows which of them was committed.
+"""
 
 _CHUNK_BYTES: Final = 2 << 20
 """What goes from Spark to Python at once, about a chunk.
@@ -24,42 +38,50 @@ _CHUNK_BYTES: Final = 2 << 20
 Spark counts rows, and to it a chunk is one: without this it would gather all chunks of a task before Python gets one.
 """
 
+_one_at_a_time: Final = RLock()
+"""Who changes the settings of a session puts them back before somebody else looks."""
+
 
 def stream_settings(shards: int) -> dict[str, str]:
     """State in RocksDB, of which a micro-batch stores what changed; one partition for each shard; chunks one by one."""
     return {
         f"{_ARROW}.maxRecordsPerBatch": str(CHUNK_ROWS),
         f"{_ARROW}.maxBytesPerBatch": str(_CHUNK_BYTES),
-        f"{_STATE_STORE}.providerClass": _ROCKS_DB,
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.shuffle.partitions": str(shards),
+        **_TELLS_ATTEMPTS_APART,
+        PARTITIONS: str(shards),
     }
 
 
-def default_shards(session: SparkSession) -> int:
-    """As many shards as a local session has cores; elsewhere as many as its shuffles have partitions."""
-    master = re.fullmatch(r"local\[(\d+)[\],].*|local\[(\d+)\]", str(session.conf.get("spark.master", "")))
-    if master is not None:
-        return int(master[1] or master[2])
-    return int(str(session.conf.get("spark.sql.shuffle.partitions", "1")))
+def require_settings(session: SparkSession, shards: int) -> None:
+    """Refuse a session whose own queries could not keep the state of so many shards, or only at great cost.
 
-
-def require_rocks_db(session: SparkSession) -> None:
-    """Refuse a session whose own queries could not keep the state of shards."""
-    name = f"{_STATE_STORE}.providerClass"
-    found = str(session.conf.get(name, ""))
-    if found != _ROCKS_DB:
-        hint = f"session.conf.set({name!r}, {_ROCKS_DB!r}), or use start(), which does it for its own query"
-        raise PlanError(message("a streaming query of your own keeps its state in RocksDB", {"got": found}, hint))
+    Spark asks a state store for every partition, though it is empty: with the 200 that a session has unless somebody
+    said otherwise, a micro-batch takes ten times as long.
+    """
+    wrong = {name: value for name, value in _TELLS_ATTEMPTS_APART.items() if session.conf.get(name, "") != value}
+    if int(str(session.conf.get(PARTITIONS))) > shards:
+        wrong[PARTITIONS] = str(shards)
+    if wrong:
+        facts = {name: f"is {session.conf.get(name)}, must be {value}" for name, value in wrong.items()}
+        calls = "; ".join(f'session.conf.set("{name}", "{value}")' for name, value in wrong.items())
+        hint = f"use start(), which does it for its own query, or say: {calls}"
+        raise PlanError(message("a streaming query of your own needs other settings of the session", facts, hint))
 
 
 @contextmanager
 def settled(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set what a query copies when it starts, and put the session back as it was."""
+    """Set what a query copies when it starts, and put the session back as it was. One thread at a time."""
+    with _one_at_a_time, _changed(session, settings):
+        yield
+
+
+@contextmanager
+def _changed(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     before: dict[str, str | None] = {name: session.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        session.conf.set(name, value)
     try:
+        for name, value in settings.items():
+            _set(session, name, value)
         yield
     finally:
         for name, earlier in before.items():
@@ -67,3 +89,24 @@ def settled(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None
                 session.conf.unset(name)
             else:
                 session.conf.set(name, earlier)
+
+
+@dataclass(frozen=True)
+class WithPartitions:
+    """Lets sinks work with the shuffle partitions of the user's session; those of the query are for its state."""
+
+    write: Callable[[DataFrame, int], None]
+    partitions: str
+
+    def __call__(self, released: DataFrame, batch_id: int) -> None:
+        """Write the rows of a micro-batch, for foreachBatch."""
+        with _changed(released.sparkSession, {PARTITIONS: self.partitions}):  # which is the query's own
+            self.write(released, batch_id)
+
+
+def _set(session: SparkSession, name: str, value: str) -> None:
+    try:
+        session.conf.set(name, value)
+    except Exception as error:
+        facts, hint = {"setting": name, "needed": value}, "run it on a session that may be set up by its users"
+        raise PlanError(message("this session does not take a setting that a query needs", facts, hint)) from error

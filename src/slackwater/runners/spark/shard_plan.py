@@ -26,7 +26,7 @@ from slackwater.plan.row_steps import AssignWindow, MapBatches, Select, Where
 from slackwater.plan.summing_up import SumUp, summed_up_where_read
 from slackwater.policies.cadence import Occasion
 from slackwater.runners.in_process.state import describe_steps
-from slackwater.runners.spark.sharding import deciding_columns
+from slackwater.runners.spark.sharding import deciding_columns, why_one_shard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,6 +110,11 @@ class ShardPlan:
     def shards(self) -> int:
         """How many shards there are."""
         return 1 if self.columns is None else self.wanted_shards
+
+    @property
+    def why_one(self) -> str:
+        """Why one shard takes all rows, where the plan leaves no choice."""
+        return why_one_shard(tuple(self.outputs.values()), [inlet.entry for inlet in self.inlets])
 
     def described(self) -> dict[str, str]:
         """What the plan is, in words that differ where a stored state would not fit."""

@@ -63,6 +63,18 @@ def deciding_columns(roots: Sequence[Node], inlets: Collection[Node]) -> Columns
     return max(fitting, key=lambda one: len(next(iter(one.values()))), default=None)
 
 
+def why_one_shard(roots: Sequence[Node], inlets: Collection[Node]) -> str:
+    """Why no columns decide: which step needs all rows in one place."""
+    inside = [node for node in walk(*roots) if isinstance(node, StepNode) and _is_behind(node, inlets)]
+    with_memory = [node for node in inside if not isinstance(node, _TREAT_ROWS_ALONE)]
+    if not with_memory and not any(isinstance(node, MergeByColumn) for node in inlets):
+        return "a total order over all rows has one place"
+    without_keys = next((node for node in with_memory if not _followed_keys(node, inlets)), None)
+    if without_keys is not None:
+        return f"{without_keys.line} has no keys that rows bring along"
+    return "no column is a key of every step"
+
+
 _Origins: TypeAlias = "dict[Node, str]"
 """The columns, by where rows enter, that a column of a step has its values from."""
 

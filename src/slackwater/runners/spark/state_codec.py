@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 Form: TypeAlias = Any
 """A value that JSON can say."""
 
+Numbers: TypeAlias = "tuple[int, ...]"
+"""The segments that columns are stored in: one, or several that follow each other."""
+
 ReadLeaf: TypeAlias = "Callable[[pa.RecordBatch], Leaf]"
 """Makes columns of the rows that were stored for them."""
 
@@ -78,12 +81,12 @@ _SMALL: Final = 1_024
 """Columns of fewer bytes are written out: a segment costs more than they do."""
 
 
-def form_of(value: Any, number_of: Callable[[Leaf], int]) -> Form:
-    """Say a state, or a part of one, in plain values; `number_of` gives each of its columns a number.
+def form_of(value: Any, numbers_of: Callable[[Leaf], Numbers]) -> Form:
+    """Say a state, or a part of one, in plain values; `numbers_of` gives each of its columns the numbers of segments.
 
-    >>> form_of(StreamProgress(punctuated=3, reached=5), number_of=id)
+    >>> form_of(StreamProgress(punctuated=3, reached=5), numbers_of=id)
     {'class': 'StreamProgress', 'fields': {'punctuated': 3, 'reached': 5}}
-    >>> form_of((1, None, b"tide"), number_of=id)
+    >>> form_of((1, None, b"tide"), numbers_of=id)
     [1, None, {'bytes': 'dGlkZQ=='}]
     """
     # By the very type: what derives from one of these would come back as something less.
@@ -91,17 +94,17 @@ def form_of(value: Any, number_of: Callable[[Leaf], int]) -> Form:
     if kind in {NoneType, bool, int, str}:
         return value
     if kind is tuple:
-        return [form_of(part, number_of) for part in value]
+        return [form_of(part, numbers_of) for part in value]
     if is_leaf(value):
-        kept = {"segment": number_of(value)} if value.nbytes >= _SMALL else {"written": text_of(value)}
+        kept = {"segments": list(numbers_of(value))} if value.nbytes >= _SMALL else {"written": text_of(value)}
         return {**kept, **description_of(value)}
     if _CLASSES.get(kind.__name__) is kind:
-        named = {name: form_of(getattr(value, name), number_of) for name in _fields(kind)}
+        named = {name: form_of(getattr(value, name), numbers_of) for name in _fields(kind)}
         return {"class": kind.__name__, "fields": named}
-    return _spelled_form(value, number_of)
+    return _spelled_form(value, numbers_of)
 
 
-def _spelled_form(value: Any, number_of: Callable[[Leaf], int]) -> Form:
+def _spelled_form(value: Any, numbers_of: Callable[[Leaf], Numbers]) -> Form:
     kind = type(value)
     if kind is float:
         return {"float": repr(value)}  # JSON knows neither NaN nor infinities
@@ -109,15 +112,15 @@ def _spelled_form(value: Any, number_of: Callable[[Leaf], int]) -> Form:
         return {"bytes": b64encode(value).decode()}
     if kind is frozenset:
         # In an order that does not change from process to process.
-        return {"set": sorted((form_of(part, number_of) for part in value), key=str)}
+        return {"set": sorted((form_of(part, numbers_of) for part in value), key=str)}
     if kind is dict:
-        return {"map": [form_of(pair, number_of) for pair in value.items()]}
+        return {"map": [form_of(pair, numbers_of) for pair in value.items()]}
     facts = {"value": shortened(value), "type": f"{kind.__module__}.{kind.__qualname__}"}
     raise PlanError(message("the Spark runner cannot store the state of this step", facts))
 
 
-def value_of(form: Form, leaf_of: Callable[[int, ReadLeaf], Leaf]) -> Any:
-    """Make the value again; `leaf_of` gives the columns of a number, read from the rows that were stored for them.
+def value_of(form: Form, leaf_of: Callable[[Numbers, ReadLeaf], Leaf]) -> Any:
+    """Make the value again; `leaf_of` gives the columns of segments, read from the rows that were stored for them.
 
     >>> value_of([1, {"class": "StreamProgress", "fields": {"punctuated": 3, "reached": 5}}], lambda number, read: None)
     (1, StreamProgress(punctuated=3, reached=5))
@@ -131,8 +134,8 @@ def value_of(form: Form, leaf_of: Callable[[int, ReadLeaf], Leaf]) -> Any:
             return form
         case list():
             return tuple(values(form))
-        case {"segment": int(number), **described}:
-            return leaf_of(number, partial(_made, form, leaf_of_rows, described))
+        case {"segments": [int(), *_] as numbers, **described} if all(type(number) is int for number in numbers):
+            return leaf_of(tuple(numbers), partial(_made, form, leaf_of_rows, described))
         case {"class": str(name), "fields": dict(named)}:
             known, parts = _class_of(name, named), values(named.values())
             return _made(form, known, **dict(zip(named, parts, strict=True)))

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from slackwater.events.gather import no_rows
 from slackwater.runners.spark.arrow_bytes import from_buffer, to_buffer
+from slackwater.runners.spark.chunks import places_of_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,6 +70,16 @@ def rows_of(leaf: Leaf) -> pa.RecordBatch:
     if isinstance(leaf, np.ndarray):
         leaf = pa.array(np.ascontiguousarray(leaf).reshape(-1).view(np.uint8))
     return pa.record_batch([leaf], names=["column"])
+
+
+def parts_of(leaf: Leaf) -> list[pa.RecordBatch]:
+    """The same rows in parts, each no larger than a chunk, unless a row is.
+
+    >>> [part.num_rows for part in parts_of(np.zeros(1_000_000))]
+    [4194304, 3805696]
+    """
+    rows = rows_of(leaf)
+    return [rows.slice(first, stop - first) for first, stop in places_of_chunks(rows)]
 
 
 def text_of(leaf: Leaf) -> str:

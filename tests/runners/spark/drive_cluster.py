@@ -1,0 +1,128 @@
+"""A driver of its own for tests: sorts files on a cluster of two executors, in which a task is done twice.
+
+    python drive_cluster.py FOLDER TROUBLE
+
+The folder holds `in`; `checkpoint` and `main` are made in it, `attempts`, which lists who did what, and
+`shards`, which says how many a query would have by itself. In micro-batch
+DOUBLED the one task of the shard does its work, stores it, and then, by TROUBLE,
+
+    failure      fails, and is tried again on the other executor
+    speculation  dawdles, until Spark has it done by the other executor as well
+    none         ends like any other
+
+When the micro-batch is written, the executor that did it last is killed, so that the other one goes on, from what it
+stored itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+from slackwater.runners.spark.shard_count import default_shards
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+COLUMNS = "at long, word string"
+DOUBLED = 1
+"""The micro-batch whose task is done twice."""
+
+_DAWDLE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class TroubledSink:
+    """Writes a folder for each micro-batch; its tasks, which are those of the shard, fail or dawdle at their end."""
+
+    folder: str
+    trouble: str
+    reads_once: ClassVar = True
+
+    def write(self, rows: DataFrame, batch_id: int) -> None:
+        """Write the rows of a micro-batch, and kill the executor that did it last, if it is the one."""
+        passed = rows.mapInArrow(self._at_end(batch_id), rows.schema)
+        passed.write.mode("overwrite").parquet(f"{self.folder}/main/batch_id={batch_id}")
+        if batch_id == DOUBLED and self.trouble != "none":
+            *_, (_, _, executor) = attempts(self.folder, batch_id)
+            os.kill(executor, signal.SIGKILL)
+
+    def _at_end(self, batch_id: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        folder, trouble = self.folder, self.trouble if batch_id == DOUBLED else "none"
+
+        def passed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from batches
+            context = TaskContext.get()
+            assert context is not None
+            # All has been computed and stored by now; the first attempt is to be followed by another.
+            first = context.attemptNumber() == 0
+            daemon = os.getppid()
+            executor = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
+            with Path(folder, "attempts").open("a") as told:
+                told.write(json.dumps([batch_id, context.attemptNumber(), executor]) + "\n")
+            if first and trouble == "failure":
+                raise LookupError("no tide table at the first attempt")
+            begun = time.monotonic()
+            while first and trouble == "speculation" and time.monotonic() < begun + _DAWDLE_SECONDS:
+                time.sleep(0.1)
+
+        return passed_on
+
+
+def attempts(folder: str, batch_id: int) -> list[tuple[int, int, int]]:
+    """Who did the work of a micro-batch, in the order in which it was done: micro-batch, attempt, process."""
+    told = [json.loads(line) for line in Path(folder, "attempts").read_text().splitlines()]
+    return [tuple(one) for one in told if one[0] == batch_id]
+
+
+def cluster() -> SparkSession:
+    """A session with two executors on this machine, which never tries a task twice on the same one."""
+    builder = SparkSession.builder.master("local-cluster[2,1,1024]")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.excludeOnFailure.enabled": "true",
+        "spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor": "1",
+        "spark.excludeOnFailure.stage.maxFailedTasksPerExecutor": "9",
+        "spark.speculation": "true",
+        "spark.speculation.minTaskRuntime": "5s",
+        "spark.speculation.task.duration.threshold": "5s",
+        "spark.locality.wait": "0s",
+    }.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def run(session: SparkSession, folder: str, trouble: str) -> None:
+    """Run from the checkpoint, if there is one, to the end of the files that are there."""
+    frame = session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(f"{folder}/in")
+    ordered = sw.stream(frame, time="at").sort(patience=450_000, late=sw.Late.drop())
+    query = ordered.start(
+        checkpoint=f"{folder}/checkpoint",
+        main=TroubledSink(folder, trouble),
+        trigger={"availableNow": True},
+        shards=1,
+    )
+    query.wait()
+
+
+if __name__ == "__main__":
+    session = cluster()
+    Path(sys.argv[1], "shards").write_text(str(default_shards(session)))
+    run(session, *sys.argv[1:])
+    session.stop()
