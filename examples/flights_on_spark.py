@@ -151,7 +151,7 @@ def described(progress: dict[str, Any]) -> str:
     """
     in_shards = sum(progress[f"{phase}_seconds"] for phase in ("decode", "operate", "state", "encode"))
     took = f"{progress['rows_in']:,} flights in {progress['seconds']:.1f} s, {in_shards:.1f} s of it in shards"
-    return f"{took}; {progress['buffered']} counts held, {progress['late']} late so far"
+    return f"{took}; {progress['held']} counts held, {progress['late_total']} late so far"
 
 
 @contextmanager

@@ -64,7 +64,8 @@ class NeedsOrder(PlanError):
             message(
                 f"{step} needs to know when a time is complete, and this stream never says so",
                 {"stream": line},
-                'sort(patience="5s") it, or take early and late answers by in_bands("1s", "1m"); '
+                'sort(patience="5s") it, behind tumbling() where there is one, for fewer rows are late there; '
+                'or take early and late answers by in_bands("1s", "1m"); '
                 "declare assume_ordered() if rows do come in order of time",
             )
         )

@@ -92,6 +92,15 @@ class EventStream(Stream):
 
         Windows count from 1970 in UTC, whatever the zone of the column: "1d" is a day in UTC. The former time columns
         stay as payload; one that is called as a new one gets "_before" after its name.
+
+        Say how long to wait behind it: then a row is late when its whole window is complete, and no answer comes later.
+
+        >>> import slackwater as sw
+        >>> rows = sw.stream([{"at": at} for at in (1, 8, 2, 14)], time="at")
+        >>> rows.tumbling(10).sort(patience=5).aggregate(n=sw.count()).run().table["n"].to_pylist()
+        [3, 1]
+        >>> rows.sort(patience=5).tumbling(10).aggregate(n=sw.count()).run().table["n"].to_pylist()
+        [2, 1]
         """
         window = Tumbling(self._length(size), self._offset(offset))
         return type(self)(AssignWindow(stamped(self.node), window))

@@ -25,6 +25,7 @@ def start_together(
     metrics: AnySink | None = None,
     trigger: Mapping[str, Any] | None = None,
     timeout: str | timedelta | None = None,
+    at_end: str | None = None,
     name: str | None = None,
     **options: int,
 ) -> SparkQuery:
@@ -35,7 +36,7 @@ def start_together(
     """
     sinks = {"late": late, "metrics": metrics}
     return _spark_runner().start_together(
-        streams, checkpoint=checkpoint, trigger=trigger, timeout=timeout, name=name, **sinks, **options
+        streams, checkpoint=checkpoint, trigger=trigger, timeout=timeout, at_end=at_end, name=name, **sinks, **options
     )
 
 

@@ -154,6 +154,7 @@ class Stream:
         metrics: AnySink | None = None,
         trigger: Mapping[str, Any] | None = None,
         timeout: str | timedelta | None = None,
+        at_end: str | None = None,
         name: str | None = None,
         **options: int,
     ) -> SparkQuery:
@@ -165,6 +166,11 @@ class Stream:
         crash the last micro-batch is written again, under its number. `trigger` is what Spark's own trigger() takes,
         such as {"availableNow": True}; `name` is what Spark calls the query in its lists. `options` are chunk_rows and
         shards: without it there is one for each core, and a query that is started again has as many as before.
+
+        With the trigger {"availableNow": True} it ends when it has taken all there is, and still holds what waits for
+        late rows or for the end of a window; query.progress() says how much. Started again, it goes on from there. With
+        at_end="flush" query.wait() lets everything out as final instead, once, in a last micro-batch, and the query is
+        over: its checkpoint takes nothing any more. Only a query that was always started so can be flushed.
 
         Without a `timeout`, a source that pauses is waited for. With one, such as "30s", a source that has sent nothing
         for so long, by the timestamps of micro-batches, is not: all that it sent is taken as complete, and from then on
@@ -179,6 +185,7 @@ class Stream:
             metrics=metrics,
             trigger=trigger,
             timeout=timeout,
+            at_end=at_end,
             name=name,
             **options,
         )

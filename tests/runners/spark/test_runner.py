@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -204,11 +205,14 @@ def test_bands_of_counts_in_several_shards(session: SparkSession, tmp_path: Path
     assert _all_in(tmp_path / "late", streams[0].late.schema) == sorted(map(str, late))
     assert len(metrics) == len(cuts.tables) * 3
     assert sum(row.rows_in for _, row in metrics) == sum(table.num_rows for table in cuts.tables)
-    assert sum(row.late for batch_id, row in metrics if batch_id == len(cuts.tables) - 1) == len(wanted[3])
+    assert sum(row.late_total for batch_id, row in metrics if batch_id == len(cuts.tables) - 1) == len(wanted[3])
     assert progress["batch_id"] == len(cuts.tables) - 1
     assert progress["shards"] == 3
     assert progress["rows_in"] == cuts.tables[-1].num_rows
-    assert progress["late"] == len(wanted[3])
+    assert progress["late_total"] == len(wanted[3]) > progress["late"]
+    assert progress["rows_in_total"] == sum(table.num_rows for table in cuts.tables)
+    assert progress["held"] > 0
+    assert re.fullmatch(r"1970-01-01T00:00:00\.\d{6}Z", progress["complete_before"])
 
 
 def _extend(rows: list[Any]) -> Callable[[pa.RecordBatch], None]:
@@ -316,7 +320,7 @@ def test_a_query_goes_on_from_its_checkpoint(session: SparkSession, tmp_path: Pa
 def test_a_checkpoint_of_sparks_first_version_goes_on(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is read as it was stored, and goes on in the second, in which attempts at a task are told apart."""
+    """Spark keeps the version that a checkpoint was begun with, whatever the session says since."""
     first = {**settings.stream_settings(1), "spark.sql.streaming.stateStore.checkpointFormatVersion": "1"}
     cuts = _Cuts.seeded(4, cuts=4)
     for which in (slice(2), slice(2, 3), slice(3, None)):
@@ -326,8 +330,17 @@ def test_a_checkpoint_of_sparks_first_version_goes_on(
                 patch.setattr("slackwater.runners.spark.runner.stream_settings", lambda _: first)
             _start(session, tmp_path)
     _assert_written(tmp_path, cuts.in_process())
-    commits = [(tmp_path / f"checkpoint/commits/{number}").read_text().split()[0] for number in range(4)]
-    assert commits == ["v1", "v1", "v2", "v2"]
+    _start(session, _other(tmp_path))
+    commits = [(folder / "checkpoint/commits/2").read_text().split()[0] for folder in (tmp_path, _other(tmp_path))]
+    assert commits == ["v1", "v2"]
+
+
+def _other(folder: Path) -> Path:
+    """Another folder, with the same files."""
+    (folder / "other").mkdir(exist_ok=True)
+    if not (folder / "other/in").exists():
+        shutil.copytree(folder / "in", folder / "other/in")
+    return folder / "other"
 
 
 def test_a_query_that_is_started_again_has_as_many_shards_as_before(session: SparkSession, tmp_path: Path) -> None:
@@ -460,6 +473,77 @@ def _driver(folder: Path, surroundings: dict[str, str]) -> Iterator[subprocess.P
         driver.wait()
 
 
+# ---- flushed ---------------------------------------------------------------------------------------------------------
+
+
+def _flush(session: SparkSession, folder: Path, write: Callable[[DataFrame, int], object]) -> on_spark.SparkQuery:
+    query = _banded(_stream(_streaming(session, folder / "in"))).start(
+        checkpoint=str(folder / "checkpoint"),
+        main=write,
+        late=str(folder / "late"),
+        trigger={"availableNow": True},
+        at_end="flush",
+        shards=2,
+    )
+    query.wait()
+    return query
+
+
+def test_a_query_is_flushed_at_its_end_once_and_is_over(session: SparkSession, tmp_path: Path) -> None:
+    """It fails while it is flushed, and is started again: windows that were open come out, each once.
+
+    Its totals count from its first life on; what is complete is said in words.
+    """
+    cuts, fail = _Cuts.seeded(8, cuts=3), [True]
+    written: dict[int, dict[str, list[Any]]] = {}
+    cuts.write(tmp_path / "in")
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        written.setdefault(batch_id, {})[rows.columns[-1]] = [row.asDict() for row in rows.collect()]
+        if batch_id == len(cuts.tables) and fail:
+            fail.clear()
+            raise LookupError("no tide table")
+
+    with pytest.raises(RunError, match="no tide table"):
+        _flush(session, tmp_path, write)
+    assert set(written) == set(range(len(cuts.tables) + 1))
+    before = written[len(cuts.tables)]
+    progress = _flush(session, tmp_path, write).progress()
+    assert written[len(cuts.tables)] == before
+    source = sw.PushSource(_SCHEMA)
+    expected: list[Any] = []
+    late: list[Any] = []
+    streams = _banded(sw.stream(source, time="at"), every=sw.Every.batch())
+    takers = [*((stream, _extend(expected)) for stream in streams), (streams[0].late, _extend(late))]
+    with sw.Query(takers, clock=sw.ManualClock()) as running:
+        for table in cuts.tables:
+            source.push(table.combine_chunks())
+            running.work()
+        open_before = len(expected)
+        source.close()
+        running.run_to_end()
+    assert len(expected) > open_before > 0
+    counted = [row["n"] for batch in written.values() for rows in batch.values() for row in rows]
+    assert sorted(counted) == sorted(row["n"] for row in expected)
+    assert progress["held"] == 0
+    assert progress["rows_in"] == 0
+    assert progress["rows_in_total"] == sum(table.num_rows for table in cuts.tables)
+    assert progress["rows_out_total"] == len(expected) + len(late)
+    assert (progress["late"], progress["late_total"]) == (0, len(late))
+    with pytest.raises(PlanError, match=r"(?s)has been flushed.*another checkpoint"):
+        _flush(session, tmp_path, write)
+
+
+def test_what_cannot_be_flushed_is_refused(session: SparkSession, tmp_path: Path) -> None:
+    """A query without an end, and an end that nobody knows."""
+    stream = _sorted(_stream(_streaming(session, tmp_path)), late=sw.Late.drop())
+    options: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "main": str(tmp_path / "main")}
+    with pytest.raises(PlanError, match=r"(?s)no end to be flushed at.*availableNow"):
+        stream.start(at_end="flush", **options)
+    with pytest.raises(PlanError, match=r"(?s)flushed at its end, and nothing else.*at_end='flush'"):
+        stream.start(at_end="close", trigger={"availableNow": True}, **options)
+
+
 # ---- refusals -------------------------------------------------------------------------------------------------------
 
 
@@ -589,7 +673,7 @@ def test_rows_without_a_time_are_late_in_every_micro_batch(session: SparkSession
         checkpoint=str(tmp_path / "checkpoint"),
         main=str(tmp_path / "main"),
         late=str(tmp_path / "late"),
-        metrics=lambda rows, _: lost.extend(row.late + row.buffered for row in rows.collect()),
+        metrics=lambda rows, _: lost.extend(row.late_total + row.held for row in rows.collect()),
         trigger={"availableNow": True},
     )
     query.wait()

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from without_spark import Segments, cut, in_process, in_shards, packed_by_tasks, shard_plan
 
 import slackwater as sw
+from slackwater.errors import RunError
 from slackwater.runners.spark import state_codec
-from slackwater.runners.spark.packing import Arrivals, packs_of
+from slackwater.runners.spark.packing import FLUSH, Arrivals, PackedRow, packs_of
 from slackwater.runners.spark.segment_store import Head, SegmentStore
 from slackwater.runners.spark.shard import Shard
 from slackwater.runners.spark.spreading import shard_keys
@@ -255,3 +256,50 @@ def test_a_micro_batch_that_is_done_twice_is_stored_as_the_same_bytes(
             assert segments == other
             most = max(most, len(segments))
     assert most > 1, "an example without columns shows little"
+
+
+# ---- flushed ---------------------------------------------------------------------------------------------------------
+
+
+def _flush(key: int) -> PackedRow:
+    return PackedRow(key, -1, 0, FLUSH, 0, 0, None)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_flush_gives_out_what_the_end_gives_and_is_the_last_that_is_taken(name: str) -> None:
+    """From memory or from what was stored, at once with the last rows or after them; later rows are refused."""
+    plan, rng = _shard_plan(PLANS[name], 2, 2), Random(11)
+    tables = [_rows(rng, 90)] * 2 if "replicas" in name else [_rows(rng, 90) for _ in range(2)]
+    packed = packed_by_tasks(plan, tables[: len(plan.inlets)], rng)
+    for key in shard_keys(plan.shards):
+        expected, at_once, after = Shard(plan), Shard(plan), Shard(plan)
+        ended = _shown([*expected.take(_arrivals(packed, key)), *expected.end()])
+        assert _shown(at_once.take(_arrivals([*packed, _flush(key)], key))) == ended
+        given = _shown(after.take(_arrivals(packed, key)))
+        stored = Segments()
+        after = Shard(plan, stored.stored(after))
+        given += _shown(after.take(_arrivals([_flush(key)], key)))
+        assert given == ended
+        assert after.buffered() == 0
+        totals = after.totals()
+        assert totals.ended
+        assert totals.rows_in == sum(row.rows for row in packed if row.shard == key and row.number >= 0)
+        assert totals.rows_out == len(given)
+        over = Shard(plan, stored.stored(after))
+        assert over.totals() == totals
+        assert not list(over.take(_arrivals([_flush(key)], key))), "a flush that comes again gives nothing"
+        if totals.rows_in:
+            with pytest.raises(RunError, match=r"(?s)rows came after a query was flushed.*another checkpoint"):
+                list(over.take(_arrivals(packed, key)))
+
+
+def _shown(released: Iterable[tuple[str, pa.RecordBatch]]) -> list[str]:
+    return [f"{output}: {row}" for output, rows in released for row in rows.to_pylist()]
+
+
+def _arrivals(packed: Iterable[PackedRow], key: int) -> Arrivals:
+    arrivals = Arrivals()
+    for row in packed:
+        if row.shard == key:
+            arrivals.add(row)
+    return arrivals

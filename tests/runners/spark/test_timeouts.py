@@ -117,7 +117,7 @@ def test_a_timer_outlives_its_query(session: SparkSession, tmp_path: Path) -> No
     finally:
         query.stop()
     assert not taken
-    assert metrics[0][1].buffered == 3
+    assert metrics[0][1].held == 3
     _write(tmp_path / "in", "unwanted", [(4.0, "")])
     query = started("200 milliseconds")
     try:
@@ -125,4 +125,4 @@ def test_a_timer_outlives_its_query(session: SparkSession, tmp_path: Path) -> No
     finally:
         query.stop()
     assert [row.k for _, row in taken] == ["a", "b", "c"]
-    assert metrics[1][1].rows_in == metrics[1][1].buffered == 0
+    assert metrics[1][1].rows_in == metrics[1][1].held == 0

@@ -171,9 +171,13 @@ def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> It
             yield from _encoded(output, waiting.pop(output), metrics)
     for output, batches in waiting.items():
         yield from _encoded(output, batches, metrics)
-    metrics.late, metrics.duplicates = shard.late(), shard.duplicates()
-    metrics.buffered, metrics.runs = shard.buffered(), shard.runs()
-    metrics.complete_before = shard.complete_before
+    totals = shard.totals()
+    metrics.rows_in_total, metrics.rows_out_total = totals.rows_in, totals.rows_out
+    metrics.late_total, metrics.duplicates_total = shard.late(), shard.duplicates()
+    metrics.late = metrics.late_total - shard.late_before
+    metrics.duplicates = metrics.duplicates_total - shard.duplicates_before
+    metrics.held, metrics.runs = shard.buffered(), shard.runs()
+    metrics.complete_before = totals.complete_before
 
 
 def _encoded(output: str, batches: Iterable[pa.RecordBatch], metrics: Metrics) -> Iterator[dict[str, Any]]:

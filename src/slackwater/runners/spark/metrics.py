@@ -26,15 +26,23 @@ _SPARK_TYPES: Final = {"int": "long", "Instant": "long", "float": "double"}
 
 @dataclass
 class Metrics:
-    """The numbers of one shard and one micro-batch; `late` and `duplicates` count from the beginning of the query."""
+    """The numbers of one shard and one micro-batch; those that are called so are totals since the query began."""
 
     shard: int = 0
     rows_in: int = 0
     rows_out: int = 0
     late: int = 0
     duplicates: int = 0
-    buffered: int = 0
+    rows_in_total: int = 0
+    rows_out_total: int = 0
+    late_total: int = 0
+    duplicates_total: int = 0
+    held: int = 0
+    """Rows and groups that wait, for late rows or for the end of their window."""
+
     runs: int = 0
+    """Ordered stretches that wait in sorts."""
+
     complete_before: Instant = BEGINNING
     """The punctuation of the output, in microseconds or sequence numbers."""
 

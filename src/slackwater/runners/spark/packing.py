@@ -48,6 +48,9 @@ PACKED_SPARK: Final = "shard long, inlet int, task long, number long, rows long,
 STATISTICS: Final = -1
 """The number of a packed row that is no chunk."""
 
+FLUSH: Final = -2
+"""The number of a packed row that asks a shard to give out all that it holds: nothing will come any more."""
+
 
 class PackedRow(NamedTuple):
     """A chunk of events, or the statistics of all events of a task."""
@@ -58,7 +61,7 @@ class PackedRow(NamedTuple):
 
     task: int
     number: int
-    """Its place among the chunks of its task; STATISTICS if it is none of them."""
+    """Its place among the chunks of its task; STATISTICS or FLUSH if it is none of them."""
 
     rows: int
     high_water: Instant
@@ -193,11 +196,16 @@ class Arrivals:
     rows: int = 0
     """How many events came to this shard."""
 
+    are_the_last: bool = False
+    """Whether nothing will come any more."""
+
     _chunks: list[PackedRow] = field(default_factory=list)
 
     def add(self, row: PackedRow) -> None:
         """Take in a packed row."""
-        if row.number == STATISTICS:
+        if row.number == FLUSH:
+            self.are_the_last = True
+        elif row.number == STATISTICS:
             self.high_water[row.inlet] = max(self.high_water.get(row.inlet, BEGINNING), row.high_water)
             if row.body is not None:
                 _add_to(self.replicas.setdefault(row.inlet, {}), _read_of(row.body))

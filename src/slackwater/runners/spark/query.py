@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater import errors
 from slackwater.errors import RunError, message
+from slackwater.progress.instants import BEGINNING, FOREVER, format_instant
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from slackwater.progress.instants import Instant
+    from slackwater.runners.spark.flushing import Flush
 
 OBSERVED: Final = "slackwater"
 """The name under which Spark reports the sums of all shards' metrics."""
@@ -51,14 +57,42 @@ _HEADLINES: Final = {
 
 
 @dataclass(frozen=True)
+class Ending:
+    """What is to be done when a query has taken all there is."""
+
+    flush: Flush
+    run_again: Callable[[], StreamingQuery]
+
+
+@dataclass
 class SparkQuery:
     """A query that runs until it is stopped, fails, or has come to the end of what its trigger asked for."""
 
     spark: StreamingQuery
-    """Spark's own handle on it."""
+    """Spark's own handle on it; of one that is flushed at its end, on the run that flushes it, from then on."""
+
+    calendar: bool = field(default=False, kw_only=True)
+    """Whether its times are calendar time."""
+
+    ending: Ending | None = field(default=None, kw_only=True, repr=False)
+    """What wait() does when it has come to its end."""
 
     def wait(self, seconds: int | None = None) -> bool:
-        """Wait until it has ended, or for so long; say whether it has. A failure is raised, in plain words."""
+        """Wait until it has ended, or for so long; say whether it has. A failure is raised, in plain words.
+
+        A query that was started with at_end="flush" is flushed here, when it has taken all there is.
+        """
+        ended = self._has_ended(seconds)
+        if ended and self.ending is not None:
+            self.ending.flush.ask()
+            self.spark = self.ending.run_again()
+            ended = self._has_ended(seconds)
+            if ended:
+                self.ending.flush.finish()
+                self.ending = None
+        return ended
+
+    def _has_ended(self, seconds: int | None) -> bool:
         from pyspark.errors import StreamingQueryException
 
         try:
@@ -77,7 +111,8 @@ class SparkQuery:
             raise failure_of(error) from error
 
     def stop(self) -> None:
-        """Stop, between two micro-batches; started again with the same checkpoint, it goes on."""
+        """Stop, between two micro-batches; started again with the same checkpoint, it goes on. Nothing is flushed."""
+        self.ending = None
         self.spark.stop()
 
     @property
@@ -86,13 +121,24 @@ class SparkQuery:
         return bool(self.spark.isActive)
 
     def progress(self) -> dict[str, Any]:
-        """The last micro-batch in which a shard worked: its number, its duration, and the metrics of all shards."""
+        """The last micro-batch in which a shard worked: its number, its duration, and the metrics of all shards.
+
+        `rows_in`, `rows_out` and `late` are those of the micro-batch, `..._total` those since the query began, restarts
+        included. `held` are the rows and groups that wait: more rows, a flush or a timeout lets them out.
+        `complete_before` is how far all outputs have come, in words for calendar time; None if they have not begun.
+        """
         for one in reversed(self.spark.recentProgress):
             observed = one["observedMetrics"].get(OBSERVED)
             numbers = {} if observed is None else _named(observed.asDict())
             if numbers.get("shards"):
+                numbers["complete_before"] = self._shown(numbers["complete_before"])
                 return {"batch_id": one["batchId"], "seconds": one["batchDuration"] / 1_000, **numbers}
         return {}
+
+    def _shown(self, instant: Instant) -> str | int | None:
+        if instant == BEGINNING:
+            return None
+        return format_instant(instant, calendar=self.calendar) if self.calendar or instant == FOREVER else instant
 
 
 def _named(observed: dict[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, SourceNode, StepNode, diverting_steps, walk
 from slackwater.runners.spark.chunks import CHUNK_ROWS
+from slackwater.runners.spark.flushing import Flush, refuse_at_end
 from slackwater.runners.spark.host import RELEASED_SPARK, HostAll, ShardHost
 from slackwater.runners.spark.metrics import METRICS
 from slackwater.runners.spark.packing import packs_of
-from slackwater.runners.spark.query import OBSERVED, SparkQuery
+from slackwater.runners.spark.query import OBSERVED, Ending, SparkQuery
 from slackwater.runners.spark.settings import PARTITIONS, WithPartitions, require_settings, settled, stream_settings
 from slackwater.runners.spark.shard import Shard
 from slackwater.runners.spark.shard_count import default_shards, shards_before
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
     from slackwater.plan.node import Node
@@ -58,6 +60,7 @@ def start_together(
     metrics: AnySink | None = None,
     trigger: Mapping[str, Any] | None = None,
     timeout: str | timedelta | None = None,
+    at_end: str | None = None,
     name: str | None = None,
     shards: int | None = None,
     chunk_rows: int = CHUNK_ROWS,
@@ -71,6 +74,8 @@ def start_together(
         # Spark runs micro-batches without rows as long as there may be timers, and there may always be some.
         facts, hint = {"timeout": timeout, "trigger": trigger}, 'leave one of them out, or {"processingTime": ...}'
         raise PlanError(message("with a timeout Spark never comes to the end of what is available", facts, hint))
+    if at_end is not None:
+        refuse_at_end(at_end, trigger or {})
     roots = [stream.node for stream, _ in streams]
     session = _session_of(roots)
     plan = _plan_of(roots, shards or shards_before(session, checkpoint) or default_shards(session))
@@ -84,13 +89,24 @@ def start_together(
     fresh = Shard(plan, timeout=longest_silence)
     for state in fresh.snapshot().values():  # what cannot run is refused before Spark starts
         form_of(state, numbers_of=lambda leaf: (id(leaf),))
-    released = _hosted(plan, _packed(plan, chunk_rows), longest_silence)
-    writer = _observed(released).writeStream.option("checkpointLocation", checkpoint)
+    flush = None if at_end is None else Flush(session, checkpoint, plan.shards)
+    packed = _packed(plan, chunk_rows)
+    if flush is not None:
+        flush.prepare()
+        packed = packed.union(flush.rows())
+    released = _observed(_hosted(plan, packed, longest_silence))
     outputs = WriteOutputs(takers, with_timers=longest_silence is not None)
-    writer = writer.foreachBatch(WithPartitions(outputs, str(session.conf.get(PARTITIONS))))
-    writer = writer.queryName(name) if name is not None else writer
-    with settled(session, stream_settings(plan.shards)):
-        return SparkQuery((writer.trigger(**trigger) if trigger else writer).start())
+    partitions = str(session.conf.get(PARTITIONS))
+
+    def begin() -> StreamingQuery:
+        writer = released.writeStream.option("checkpointLocation", checkpoint)
+        writer = writer.foreachBatch(WithPartitions(outputs, partitions))
+        writer = writer.queryName(name) if name is not None else writer
+        with settled(session, stream_settings(plan.shards)):
+            return (writer.trigger(**trigger) if trigger else writer).start()
+
+    calendar = all(root.schema.calendar for root in roots)
+    return SparkQuery(begin(), calendar=calendar, ending=None if flush is None else Ending(flush, begin))
 
 
 def to_frame(
@@ -241,7 +257,8 @@ def _observed(released: DataFrame) -> DataFrame:
     from pyspark.sql import functions
 
     is_metrics = released["output"] == METRICS
-    summed = ("rows_in", "rows_out", "late", "duplicates", "buffered", "runs", "state_bytes")
+    counts = ("rows_in", "rows_out", "late", "duplicates")
+    summed = (*counts, *(f"{name}_total" for name in counts), "held", "runs", "state_bytes")
     phases = ("decode_seconds", "operate_seconds", "state_seconds", "encode_seconds")
     return released.observe(
         OBSERVED,

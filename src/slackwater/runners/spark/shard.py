@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from slackwater.errors import RunError, message
 from slackwater.operators.merging.by_column import MergeByColumnOperator
 from slackwater.operators.merging.divergence import CompareReplicasOperator
 from slackwater.operators.merging.replica_merge import ReplicaMerge
@@ -23,6 +24,7 @@ from slackwater.plan.revising_steps import DoubtEnd
 from slackwater.progress.instants import BEGINNING
 from slackwater.runners.in_process.state import Snapshot, require_same_plan
 from slackwater.runners.spark.silence import Heard, Silence
+from slackwater.runners.spark.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 
 _HEARD: Final = "heard"
 """The name under which what was heard of the sources is stored, beside the states of steps; no step is called so."""
+
+_TOTALS: Final = "totals"
+"""The same, for what the shard has done since the query began."""
 
 
 class Shard:
@@ -61,8 +66,12 @@ class Shard:
         for output, node in plan.outputs.items():
             self._outputs[node].append(output)
         self._released: list[tuple[str, pa.RecordBatch]] = []
-        self.complete_before: Instant = BEGINNING
-        """The last punctuation of an output since this was made."""
+        self._before: Totals = states.get(_TOTALS) or Totals()
+        self._rows_in = self._rows_out = 0
+        self._complete_before: Instant = BEGINNING
+        self._ended = False
+        self.late_before, self.duplicates_before = self.late(), self.duplicates()
+        """How many rows had been late, and how many left out, when this was made."""
 
         self._silence = None if timeout is None else Silence.in_plan(plan, timeout)
         self._heard: Heard = states.get(_HEARD) or Heard.nothing(len(plan.inlets))
@@ -73,8 +82,18 @@ class Shard:
         """Take in a micro-batch, its rows first, then the punctuations; give out what is released, with its output.
 
         `now` is its timestamp; only who has a timeout needs it. A source that has rows in it is not silent, however
-        long it was: they may have waited for a query that was slow, or stood still.
+        long it was: they may have waited for a query that was slow, or stood still. After the last one everything that
+        is held is given out.
         """
+        if self._before.ended and arrivals.rows:
+            facts, hint = {"rows": arrivals.rows}, "start anew with another checkpoint, for what has come since"
+            raise RunError(message("rows came after a query was flushed", facts, hint))
+        self._rows_in += arrivals.rows
+        yield from self._taken(arrivals, now)
+        if arrivals.are_the_last and not self._before.ended:
+            yield from self.end()
+
+    def _taken(self, arrivals: Arrivals, now: Instant | None) -> Iterator[tuple[str, pa.RecordBatch]]:
         for number, inlet in enumerate(self._plan.inlets):
             operator = self._operators[inlet.entry]
             if isinstance(operator, MergeByColumnOperator) and number in arrivals.replicas:
@@ -110,6 +129,7 @@ class Shard:
 
     def end(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out all that is held: no micro-batch will come any more."""
+        self._ended = True
         self._doubt_flushes()
         for step, operator in self._operators.items():  # producers before consumers
             for port in range(len(step.inputs)):
@@ -129,11 +149,16 @@ class Shard:
         return max(entry.snapshot().high_water for entry in entries)
 
     def snapshot(self) -> Snapshot:
-        """The state of every step and, with a timeout, what was heard of the sources."""
-        states = {name: self._operators[node].snapshot() for node, name in self._plan.steps.items()}
+        """The state of every step, totals and, with a timeout, what was heard of the sources."""
+        states: dict[str, Any] = {name: self._operators[node].snapshot() for node, name in self._plan.steps.items()}
+        states[_TOTALS] = self.totals()
         if self._silence is not None:
             states[_HEARD] = self._heard
         return Snapshot(states, self._plan.described())
+
+    def totals(self) -> Totals:
+        """What it has done since the query began."""
+        return self._before.after(self._rows_in, self._rows_out, self._complete_before, ended=self._ended)
 
     def late(self) -> int:
         """How many rows have been late since the query began."""
@@ -153,7 +178,8 @@ class Shard:
 
     def _put(self, producer: Node, batch: EventBatch) -> None:
         if self._outputs[producer]:
-            self.complete_before = max(self.complete_before, batch.last_punctuation() or BEGINNING)
+            self._complete_before = max(self._complete_before, batch.last_punctuation() or BEGINNING)
+            self._rows_out += batch.rows * len(self._outputs[producer])
         if batch.rows:
             self._released += [(output, producer.schema.show(batch)) for output in self._outputs[producer]]
         for step, port in self._consumers[producer]:

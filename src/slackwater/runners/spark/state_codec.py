@@ -50,6 +50,7 @@ from slackwater.operators.union import UnionState
 from slackwater.operators.waiting_room import WaitingRoomState
 from slackwater.runners.spark.silence import Heard
 from slackwater.runners.spark.stored_columns import description_of, is_leaf, leaf_of_rows, leaf_of_text, text_of
+from slackwater.runners.spark.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,7 +74,8 @@ _CLASSES: Final[dict[str, type[Any]]] = {
         AggregateState, ApartState, BandState, ByColumnState, CleanseState, CompareState, CutAtChangesState,
         DeduplicateState, EarlyAggregateState, EventBatch, EventIndexState, Heard, KeyedState, KnownState,
         MapWindowsState, MatchingState, MultisetState, OrderedState, PartialState, Piece, PieceState, PunctuateState,
-        Replica, RevisedState, RowStoreState, SorterState, SortState, StreamProgress, UnionState, WaitingRoomState,
+        Replica, RevisedState, RowStoreState, SorterState, SortState, StreamProgress, Totals, UnionState,
+        WaitingRoomState,
     )
 }  # fmt: skip
 
