@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
@@ -137,9 +137,9 @@ def _number_of(segment: bytes, leaf: Leaf) -> int:
     """The number of a segment: by its bytes, and by what columns they are of, for numbers stand for an object."""
     described = dict(description_of(leaf))
     described["shape"] = described.get("shape", [])[1:]  # how many there are in all is no matter of a part
-    told = blake2b(json.dumps(described).encode(), digest_size=8)
+    told = sha256(json.dumps(described).encode())  # which processors of today do twice as fast as others
     told.update(segment)
-    return (int.from_bytes(told.digest(), "little") >> (64 - _NUMBER_BITS)) + _HEAD + 1
+    return (int.from_bytes(told.digest()[:8], "little") >> (64 - _NUMBER_BITS)) + _HEAD + 1
 
 
 def _all_numbers(kept: Mapping[int, tuple[Numbers, Leaf]]) -> set[int]:
