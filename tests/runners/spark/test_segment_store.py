@@ -244,6 +244,7 @@ def test_the_number_of_a_segment_says_what_is_in_it() -> None:
     states = {"left": (np.arange(1_000),), "right": (np.arange(1_000),)}
     store.save(segments, Snapshot(states, {}))
     assert len(segments.stored) == 2
+    assert segments.written == sum(map(len, segments.stored.values())), "it is written once"
     (number,) = segments.stored.keys() - {0}
     store.save(segments, Snapshot({"left": (), "right": states["right"]}, {}))
     assert number in segments.stored
@@ -275,15 +276,14 @@ def test_no_segment_is_much_larger_than_a_chunk() -> None:
 
 
 def test_small_segments_of_wide_rows_are_not_put_together() -> None:
-    """What a sort holds is stored segment by segment, and so no larger than what came."""
+    """What a sort holds, and stores as it holds it, is no larger than what came."""
     operator = SortOperator(EventSchema.of(_SCHEMA, "at"))
     rows = pa.record_batch({"word": ["x" * 10_000] * 300})
     for first in range(0, 3_000, 300):
         operator.on_batch(0, EventBatch.inserts(rows, np.arange(first, first + 300)))
-    segments = _Segments()
-    SegmentStore().save(segments, Snapshot({"step": operator.snapshot()}, {}))
-    assert len(segments.stored) > 9
-    assert max(map(len, segments.stored.values())) < CHUNK_BYTES + 10_000
+    held = operator.snapshot().rows.segments
+    assert len(held) == 10
+    assert max(rows.nbytes for _, rows, _ in held) < CHUNK_BYTES
 
 
 # ---- done twice ------------------------------------------------------------------------------------------------------

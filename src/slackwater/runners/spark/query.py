@@ -77,6 +77,9 @@ class SparkQuery:
     ending: Ending | None = field(default=None, kw_only=True, repr=False)
     """What wait() does when it has come to its end."""
 
+    before: StreamingQuery | None = field(default=None, init=False, repr=False)
+    """The run before the one that flushes it."""
+
     def wait(self, seconds: int | None = None) -> bool:
         """Wait until it has ended, or for so long; say whether it has. A failure is raised, in plain words.
 
@@ -85,7 +88,7 @@ class SparkQuery:
         ended = self._has_ended(seconds)
         if ended and self.ending is not None:
             self.ending.flush.ask()
-            self.spark = self.ending.run_again()
+            self.before, self.spark = self.spark, self.ending.run_again()
             ended = self._has_ended(seconds)
             if ended:
                 self.ending.flush.finish()
@@ -127,7 +130,8 @@ class SparkQuery:
         included. `held` are the rows and groups that wait: more rows, a flush or a timeout lets them out.
         `complete_before` is how far all outputs have come, in words for calendar time; None if they have not begun.
         """
-        for one in reversed(self.spark.recentProgress):
+        runs = (self.spark,) if self.before is None else (self.before, self.spark)
+        for one in reversed([one for run in runs for one in run.recentProgress]):
             observed = one["observedMetrics"].get(OBSERVED)
             numbers = {} if observed is None else _named(observed.asDict())
             if numbers.get("shards"):

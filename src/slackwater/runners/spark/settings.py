@@ -59,7 +59,7 @@ def require_settings(session: SparkSession, shards: int) -> None:
     Spark asks a state store for every partition, though it is empty: with the 200 that a session has unless somebody
     said otherwise, a micro-batch takes ten times as long.
     """
-    wrong = {name: value for name, value in _TELLS_ATTEMPTS_APART.items() if session.conf.get(name, "") != value}
+    wrong = {name: value for name, value in _TELLS_ATTEMPTS_APART.items() if session.conf.get(name) != value}
     if int(str(session.conf.get(PARTITIONS))) > shards:
         wrong[PARTITIONS] = str(shards)
     if wrong:
@@ -78,10 +78,12 @@ def settled(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None
 
 @contextmanager
 def _changed(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    before: dict[str, str | None] = {name: session.conf.get(name, None) for name in settings}
+    before: dict[str, str | None] = {}
     try:
         for name, value in settings.items():
+            earlier = session.conf.get(name, None)
             _set(session, name, value)
+            before[name] = earlier
         yield
     finally:
         for name, earlier in before.items():
