@@ -4,6 +4,9 @@ A group is complete when no later event can start where it starts: when its star
 Known by punctuations, or by the events themselves on an ordered input; so the operator needs progress, not order.
 After a window that is the answer per window. For intervals that overlap, see cut_at_changes.
 
+Where windows overlap, events may be summed up by panes instead, which do not: a window's answer is merged from those of
+its panes when it is complete.
+
 Groups that end before time that is of interest are forgotten, and not answered; no other answer depends on them.
 
 Invariants: every open group starts at or after complete_before; output is ordered by (start, end), and groups of one
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import EventBatch
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.panes import Panes
     from slackwater.operators.partials import PartialState
     from slackwater.policies.aggregates import Aggregate
     from slackwater.progress.frontier import Port
@@ -59,9 +63,12 @@ class AggregateState:
 
 
 class AggregateOperator(InterestedOperator[AggregateState]):
-    """Groups by interval and keys. `ordered` says that each event of the input closes the time before it."""
+    """Groups by interval and keys. `ordered` says that each event of the input closes the time before it.
 
-    __slots__ = ("_grouping", "_no_rows", "_open", "_ordered", "_progress", "_said", "_where")
+    With `panes` the intervals of events are panes, and the answers are those of the windows made of them.
+    """
+
+    __slots__ = ("_done_before", "_grouping", "_no_rows", "_open", "_ordered", "_panes", "_progress", "_said", "_where")
 
     def __init__(
         self,
@@ -72,8 +79,11 @@ class AggregateOperator(InterestedOperator[AggregateState]):
         ordered: bool,
         step: str = "aggregate",
         resume: AggregateState | None = None,
+        panes: Panes | None = None,
     ) -> None:
         super().__init__()
+        self._panes = panes
+        self._done_before = BEGINNING
         self._grouping = Grouping.of(schema.payload, keys, aggregates, step)
         self._no_rows = aggregate_schema(schema, keys, aggregates, step).no_rows
         self._ordered = ordered
@@ -85,25 +95,46 @@ class AggregateOperator(InterestedOperator[AggregateState]):
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
         """Fold the rows into their groups, and release the groups that the batch as a whole completes."""
         assert insert_only(batch), "an aggregated stream has no adjusts"
+        before = self._complete_before()
         self._progress = self._progress.after(batch, self._where, ordered=self._ordered)
-        bound = self._progress.complete_before
-        done = self._open.release(bound)
-        rows = self._interest.rows_of(batch.data()) if batch.rows else batch
+        bound = self._complete_before()
+        done = self._open.release(bound) if self._panes is None else []
+        rows = self._of_interest(batch.data()) if batch.rows else batch
         if rows.rows:
-            complete, still_open = Partial.of(rows, self._grouping).split(bound)
+            complete, still_open = Partial.of(rows, self._grouping).split(bound if self._panes is None else BEGINNING)
             done += [complete] if len(complete) else []
             self._open.add(still_open)
-        return self._send(done, bound)
+        if self._panes is None:
+            return self._send([Partial.merge(done)] if done else [], bound)
+        return self._send(self._windows(before, bound), bound)
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Release every group, and say that none will follow."""
-        return self._send(self._open.release(FOREVER), FOREVER)
+        if self._panes is not None:
+            return self._send(self._windows(self._complete_before(), FOREVER), FOREVER)
+        done = self._open.release(FOREVER)
+        return self._send([Partial.merge(done)] if done else [], FOREVER)
+
+    def _complete_before(self) -> Instant:
+        """All groups that start before this instant are complete."""
+        bound = self._progress.complete_before
+        return bound if self._panes is None else self._panes.promise(bound)
+
+    def _windows(self, since: Instant, bound: Instant) -> list[Partial]:
+        """The windows that start between two bounds; panes that none of the later ones needs are forgotten."""
+        assert self._panes is not None
+        panes = self._open.release(self._panes.needed_before(bound)) if bound > since else []
+        if not panes:
+            return []
+        merged = Partial.merge(panes)
+        self._open.add(merged.split(bound)[1])
+        return list(self._panes.windows(merged, since, bound))
 
     def _send(self, done: list[Partial], complete_before: Instant) -> Emission:
-        batches = [Partial.merge(done).finish(self._where)] if done else []
+        batches = [groups.finish(self._where) for groups in done]
         if batches:
-            self._said = max(self._said, int(batches[0].start[-1]))
-            batches = [answers for answers in [self._wanted(batches[0])] if len(answers)]
+            self._said = max(self._said, int(batches[-1].start[-1]))
+            batches = [answers for answers in map(self._wanted, batches) if len(answers)]
         if complete_before > self._said:
             self._said = complete_before
             batches.append(punctuation_like(self._no_rows, complete_before))
@@ -112,7 +143,20 @@ class AggregateOperator(InterestedOperator[AggregateState]):
     def ignore_before(self, bound: Instant) -> None:
         """Forget the groups that end at or before the bound: all their rows, past and future, are of no interest."""
         super().ignore_before(bound)
-        self._open.forget_ended(self._interest.since)
+        if self._panes is None:
+            self._open.forget_ended(self._interest.since)
+        else:
+            self._done_before = self._panes.window.done_before(self._interest.since)
+            self._open.release(self._done_before)
+
+    def of_interest_from(self, port: Port) -> Instant:
+        """Panes before the first of the first window that is."""
+        return super().of_interest_from(port) if self._panes is None else self._done_before
+
+    def _of_interest(self, rows: EventBatch) -> EventBatch:
+        if self._panes is None:
+            return self._interest.rows_of(rows)
+        return rows if self._done_before == BEGINNING else self._interest.keep(rows, rows.start >= self._done_before)
 
     def _wanted(self, answers: EventBatch) -> EventBatch:
         """The answers that are of interest: a group that was not forgotten may have ended all the same."""
@@ -135,6 +179,6 @@ class AggregateOperator(InterestedOperator[AggregateState]):
     def check(self) -> None:
         """Assert the invariants."""
         self._open.check()
-        bound = self._progress.complete_before
+        bound = self._complete_before()
         for partial in self._open.snapshot():
             assert partial.starts[0] >= bound, (partial.starts[0], bound)

@@ -24,6 +24,7 @@ from slackwater.events.shown_values import show_value
 from slackwater.kernels.number_pairs import Numbered, number_pairs
 from slackwater.operators.folds import MemberFold
 from slackwater.operators.group_keys import comparable, in_own_type, number_groups
+from slackwater.progress.saturating import later
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import Times
     from slackwater.operators.recipes import Grouping, Recipe
-    from slackwater.progress.instants import Instant
+    from slackwater.progress.instants import Duration, Instant
 
 
 _DEALT: Final = 1 << 16
@@ -189,6 +190,22 @@ class Partial:
             self.origin + first,
         )
 
+    def moved(self, groups: NDArray[np.int64], starts: Times, size: Duration) -> Partial:
+        """Take groups by number, any of them several times, to other intervals; bring together those of one interval.
+
+        Cost: O(groups and members taken), and a sort of the intervals.
+        """
+        at = pa.array(groups)
+        laid_out = Partial(
+            self.grouping,
+            starts,
+            later(starts, size),
+            tuple(gather_column([key], at) for key in self.keys),
+            tuple(gather_column([state], at) for state in self.states),
+            tuple(_members_of(_renumbered(self, i, 0), groups, len(self)) for i in range(len(self.members))),
+        )
+        return laid_out.folded(_numbered(laid_out.starts, laid_out.ends, laid_out.keys))
+
     def folded(self, numbered: Numbered) -> Partial:
         """Bring groups of one number together: their states into one, their members under that number."""
         grouping, (numbers, firsts) = self.grouping, numbered
@@ -285,6 +302,16 @@ def _renumbered(partial: Partial, i: int, first: int) -> pa.Table:
     """The i-th member table, with the partial's first group numbered `first`."""
     table = partial.members[i]
     return table.set_column(0, "group", pa.array(_group(table) - partial.origin + first))
+
+
+def _members_of(members: pa.Table, groups: NDArray[np.int64], number: int) -> pa.Table:
+    """The members of some of so many groups, given by number, under the places that these have among the given."""
+    begins = np.searchsorted(_group(members), np.arange(number + 1))
+    counts = np.diff(begins)[groups]
+    before = np.cumsum(counts) - counts
+    rows = np.arange(counts.sum()) + np.repeat(begins[groups] - before, counts)
+    place = pa.array(np.repeat(np.arange(len(groups)), counts))
+    return members.take(pa.array(rows)).set_column(0, "group", place)
 
 
 def _group(members: pa.Table) -> Times:

@@ -45,10 +45,11 @@ def windowed_schema(schema: EventSchema, step: str = "window") -> EventSchema:
 class WindowOperator(InterestedOperator[Instant]):
     """Assigns windows. `ordered` says that the input is ordered by start; `schema` is that of the input.
 
+    With `panes_of` the windows are panes of others: an event that has no place in those is refused, as they would.
     Its state is the last punctuation that it said, BEGINNING where the window keeps the order of its input.
     """
 
-    __slots__ = ("_done_before", "_no_rows", "_said", "_schema", "_speaks", "_step", "_window")
+    __slots__ = ("_done_before", "_no_rows", "_panes_of", "_said", "_schema", "_speaks", "_step", "_window")
 
     def __init__(
         self,
@@ -57,9 +58,11 @@ class WindowOperator(InterestedOperator[Instant]):
         ordered: bool,
         step: str = "window",
         resume: Instant | None = None,
+        panes_of: Window | None = None,
     ) -> None:
         super().__init__()
         self._window = window
+        self._panes_of = panes_of
         self._done_before = BEGINNING
         self._schema = schema
         self._no_rows = windowed_schema(schema, step).no_rows
@@ -110,7 +113,11 @@ class WindowOperator(InterestedOperator[Instant]):
             back[untimed] = 0
             if count is not None:
                 count[untimed] = 1
-        self._refuse_overflow(batch, back, count)
+        if self._panes_of is None:
+            self._refuse_overflow(batch, back, count, self._window)
+        elif batch.start.min() < BEGINNING + self._panes_of.size:
+            hops = self._panes_of
+            self._refuse_overflow(batch, hops.back(batch.start), hops.count(batch.start), hops)
         first, said_at = batch.start - back, batch.said_at()
         first[said_at] = self._promises(batch.start[said_at])
         if count is None:
@@ -156,9 +163,9 @@ class WindowOperator(InterestedOperator[Instant]):
         self._said = reached
         return [punctuation_like(self._no_rows, reached)]
 
-    def _refuse_overflow(self, batch: EventBatch, back: Times, count: Times | None) -> None:
+    def _refuse_overflow(self, batch: EventBatch, back: Times, count: Times | None, window: Window) -> None:
         """Refuse the first event of which a window would start before all times; one that ends after them is open."""
-        if batch.start.min() >= BEGINNING + self._window.size:
+        if batch.start.min() >= BEGINNING + window.size:
             return  # far from the beginning of time, as all honest events are
         outside = batch.start < BEGINNING + np.maximum(back, 0)
         if self._schema.time.untimed:
@@ -171,4 +178,4 @@ class WindowOperator(InterestedOperator[Instant]):
         if outside.any():
             at = int(np.flatnonzero(outside)[0])
             element = show_element(batch, at)
-            raise BadTime.overflow(f"step {self._step!r}", element, f"assigning {self._window}")
+            raise BadTime.overflow(f"step {self._step!r}", element, f"assigning {window}")

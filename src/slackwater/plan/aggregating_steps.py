@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from slackwater.operators.operator import Operator
+    from slackwater.operators.panes import Panes
     from slackwater.plan.node import Node
     from slackwater.policies.aggregates import Aggregate
 
@@ -78,6 +79,9 @@ class AggregateStep(RowStep):
     sort_left_out: bool = False
     """Whether a sort was written before it that the plan does without."""
 
+    panes: Panes | None = None
+    """The panes that events are given instead of windows that overlap, which are made of them."""
+
     verb = "aggregate"
 
     def __post_init__(self) -> None:
@@ -107,13 +111,20 @@ class AggregateStep(RowStep):
     def reason(self) -> str:
         """When results go out."""
         when = "a window is sent when its start is complete; partial results are held, not events"
-        return f"{when}; it needs no order, so the sort before it is left out" if self.sort_left_out else when
+        when = f"{when}; it needs no order, so the sort before it is left out" if self.sort_left_out else when
+        return when if self.panes is None else f"{when}; events are summed up by pane, and panes merged to windows"
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
         ordered = self.input.properties.ordered
         return AggregateOperator(
-            self.input.schema, self.keys, self.aggregates, ordered=ordered, step=step, resume=resume
+            self.input.schema,
+            self.keys,
+            self.aggregates,
+            ordered=ordered,
+            step=step,
+            resume=resume,
+            panes=self.panes,
         )
 
 

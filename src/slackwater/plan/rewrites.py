@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from slackwater.plan.dealing_groups import dealing_groups
 from slackwater.plan.last_punctuations import with_last_punctuations
 from slackwater.plan.needless_sorts import without_needless_sorts
+from slackwater.plan.panes import in_panes
 from slackwater.plan.sort_as_needed import sort_as_needed
 from slackwater.plan.unread_bands import without_unread_bands
 from slackwater.plan.unread_columns import without_unread_columns
@@ -20,7 +21,8 @@ def as_planned(*roots: Node) -> list[Node]:
 
     Plans that are run together are given together.
     """
-    return without_unread_columns(*without_needless_sorts(*sort_as_needed(*without_unread_bands(*roots))))
+    sorted_as_needed = without_needless_sorts(*sort_as_needed(*without_unread_bands(*roots)))
+    return without_unread_columns(*in_panes(*sorted_as_needed))
 
 
 def as_run(*roots: Node) -> list[Node]:
