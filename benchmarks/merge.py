@@ -59,11 +59,11 @@ def run(report: Report, *, quick: bool) -> None:
     _chattiness(report, Generator(many // 4), (0.0, 0.2, 0.5) if quick else (0.0, 0.1, 0.2, 0.3, 0.5, 0.8))
     _stable_freq(report, Generator(many // 2), (1e-5, 1e-3, 1e-2) if quick else (1e-5, 1e-4, 1e-3, 3e-3, 1e-2), repeats)
     _lag(report, Generator(many // 2, stable_freq=0.001), (0, 5) if quick else (0, 1, 2, 3, 4, 5), repeats)
-    _cleansed(report, Generator(many // 2, stable_freq=0.001, disorder=0.5), inputs, repeats)
+    _cleansed(report, Generator(many // 4 if quick else many // 2, stable_freq=0.001, disorder=0.5), inputs, repeats)
     _live_doubled(report, Generator(many, stable_freq=0.01), repeats)
     merge_latency.run(report, seconds=3 if quick else 20)
     merge_growth.run(report, quick=quick)
-    merge_memory.run(report, few, many, quick=quick)
+    merge_memory.run(report, few, many // 6 if quick else many // 2, quick=quick)
 
 
 # ---- figures 2 and 3 -------------------------------------------------------------------------------------------------

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from merge_feeding import Batches
 
 
-def run(report: Report, few: int, many: int, *, quick: bool) -> None:
+def run(report: Report, ordered: int, revised: int, *, quick: bool) -> None:
     """Ordered replicas with long payloads (figure 2), and revised ones (figure 6)."""
-    cases = [("ordered", few, name, 10) for name in ("R3", "R3-")]
-    cases += [("revised", many // 2, name, 10) for name in ("R3", "C+R1")]
+    cases = [("ordered", ordered, name, 10) for name in ("R3", "R3-")]
+    cases += [("revised", revised, name, 10) for name in ("R3", "C+R1")]
     if not quick:
-        cases += [("ordered", few, name, 2) for name in ("R3", "R3-")]
-        cases += [("ordered", few, name, 10) for name in ("R0", "R1", "R2", "R4")]
-        cases += [("revised", many // 2, "R3-", 10)]
+        cases += [("ordered", ordered, name, 2) for name in ("R3", "R3-")]
+        cases += [("ordered", ordered, name, 10) for name in ("R0", "R1", "R2", "R4")]
+        cases += [("revised", revised, "R3-", 10)]
     rows = []
     for replicas, events, name, inputs in cases:
         mebibytes = in_fresh_process(_grown, replicas, events, name, inputs) / 2**20

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def run(report: Report, *, quick: bool) -> None:
     """Race waiting plans, and computing ones."""
     _plan_switching(report, "waiting", time.sleep, dear=30e-6 if quick else 40e-6)
-    _plan_switching(report, "computing", _computing(), dear=10e-6 if quick else 40e-6)
+    _plan_switching(report, "computing", _computing(), dear=5e-6 if quick else 40e-6)
 
 
 def _computing() -> Spend:

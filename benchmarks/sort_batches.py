@@ -27,7 +27,7 @@ from paper_impatience import PaperImpatience
 from polars_buffer import PolarsBuffer
 from rivals import numpy_packed
 from slackwater.kernels.impatience_sort import ImpatienceSorter
-from sort_streams import CHOSEN, latency_of
+from sort_streams import latency_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -92,12 +92,11 @@ def run(
     rounds: int,
     budget: float,
 ) -> None:
-    """Measure chosen streams with batches of every size; each contender gets about so many seconds for a round."""
+    """Measure streams with batches of every size; each contender gets about so many seconds for a round."""
     rows = []
     speeds: dict[str, dict[int, dict[str, float]]] = {}
     ratios: dict[int, list[float]] = {size: [] for size in sizes}
-    for name in CHOSEN:
-        times = streams[name]
+    for name, times in streams.items():
         columns: Columns = {"at": times, **disordered.payload(len(times), groups=100)}
         order = np.argsort(times, kind="stable")
         speeds[name] = {}
@@ -111,7 +110,7 @@ def run(
             ratios[size].append(slower[best])
             speeds[name][size] = {c: float(f"{1e3 / np.median(ns):.4g}") for c, ns in taken.items()}
             rows.append([name, f"{size:,}", *speeds[name][size].values(), best, slower[best]])
-    contenders = tuple(speeds[CHOSEN[0]][sizes[0]])
+    contenders = tuple(next(iter(speeds.values()))[sizes[0]])
     report.table(
         "the whole operator online, a punctuation at the end of each batch, five columns, M events/s",
         ("data", "batch", *contenders, "best rival", "ratio"),
@@ -120,7 +119,7 @@ def run(
     report.series["whole_online"] = speeds
     for size, found in ratios.items():
         report.figures[f"whole_online_min_ratio_batches_{size}"] = round(min(found), 3)
-        mevents = [speeds[name][size][OURS] for name in CHOSEN]
+        mevents = [by_size[size][OURS] for by_size in speeds.values()]
         report.figures[f"whole_online_mevents_per_s_batches_{size}_least"] = round(min(mevents), 2)
         report.figures[f"whole_online_mevents_per_s_batches_{size}_most"] = round(max(mevents), 2)
 
