@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import slackwater as sw
 from slackwater.errors import BrokenPunctuation
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.elements import Element, Insert, Punctuate, batch_of, elements_of
@@ -23,6 +24,9 @@ from slackwater.events.gather import no_columns
 from slackwater.events.schema import EventSchema
 from slackwater.operators.emission import NOTHING
 from slackwater.operators.sort import SortOperator, SortState
+from slackwater.plan.node import StepNode
+from slackwater.plan.ordering_steps import Sort
+from slackwater.plan.rewrites import as_planned
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.testing.strategies import batch_cuts, disordered_batches
 
@@ -418,3 +422,22 @@ def test_thousands_of_batches_that_all_wait_keep_few_segments() -> None:
     assert operator.buffered() == 4_000
     rows, _ = operator.on_end(0).batches
     assert rows.payload.column("n").to_pylist() == list(range(3_999, -1, -1))
+
+
+@pytest.mark.parametrize("near", [0, -(2**63) + 20, 2**63 - 25])
+def test_ends_of_windows_are_not_held_and_come_out_all_the_same(near: int) -> None:
+    """They follow from the starts, up to the end of time, where a window is open."""
+    rows = pa.record_batch({"at": [near + time for time in (15, 3, 18, 1, 21, 12, 9)], "v": list(range(7))})
+    events = sw.stream(pa.table(rows), time="at")
+    (node,) = as_planned(events.tumbling(10).sort(30).node)
+    assert isinstance(node, Sort)
+    assert isinstance(node.input, StepNode)
+    without, with_ends = node.build("sort"), SortOperator(node.schema)
+    (windows,) = node.input.build("tumbling").on_batch(0, events.node.schema.read(rows, "rows")).batches
+    for operator in (without, with_ends):
+        operator.on_batch(0, windows)
+    assert [held.schema.names for _, held, _ in without.snapshot().rows.segments] == [["at", "v"]]
+    sent, expected = (operator.on_end(0).batches[0] for operator in (without, with_ends))
+    assert sent.payload.equals(expected.payload)
+    assert sent.start.tolist() == expected.start.tolist()
+    assert sent.ends().tolist() == expected.ends().tolist()

@@ -26,11 +26,13 @@ from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.row_store import RowStore, RowStoreState
 from slackwater.operators.stream_progress import StreamProgress, insert_only
 from slackwater.progress.instants import FOREVER
+from slackwater.progress.saturating import later
 
 if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
+    from slackwater.kernels.pairs import Column
     from slackwater.progress.frontier import Port
-    from slackwater.progress.instants import Instant
+    from slackwater.progress.instants import Duration, Instant
 
 _END = pa.field("", pa.int64())
 
@@ -45,18 +47,29 @@ class SortState:
 
 
 class SortOperator(InterestedOperator[SortState]):
-    """Sorts by start, as far as punctuations allow."""
+    """Sorts by start, as far as punctuations allow.
 
-    __slots__ = ("_intervals", "_no_rows", "_progress", "_rows", "_sorter", "_where")
+    `length` is that of all events, where they have one, as in windows: then their ends need not be held.
+    """
 
-    def __init__(self, schema: EventSchema, step: str = "sort", resume: SortState | None = None) -> None:
+    __slots__ = ("_holds_ends", "_intervals", "_length", "_no_rows", "_progress", "_rows", "_sorter", "_where")
+
+    def __init__(
+        self,
+        schema: EventSchema,
+        step: str = "sort",
+        resume: SortState | None = None,
+        length: Duration | None = None,
+    ) -> None:
         super().__init__()
         self._no_rows = schema.no_rows
+        self._length = length
         self._intervals = schema.until is not None
+        self._holds_ends = self._intervals and length is None
         self._where = f"step {step!r}"
         self._progress = resume.progress if resume else StreamProgress()
         self._sorter = ImpatienceSorter(resume.times if resume else None)
-        held = schema.payload.append(_END) if self._intervals else schema.payload
+        held = schema.payload.append(_END) if self._holds_ends else schema.payload
         self._rows = RowStore(held, resume.rows if resume else None)
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
@@ -68,7 +81,7 @@ class SortOperator(InterestedOperator[SortState]):
             data = self._interest.rows_of(batch.data())
             self._sorter.add(data.start)
             self._rows.append(
-                data.payload.append_column(_END, pa.array(data.ends())) if self._intervals else data.payload
+                data.payload.append_column(_END, pa.array(data.ends())) if self._holds_ends else data.payload
             )
         complete_before = self._progress.complete_before
         return self._send(complete_before) if complete_before > said else NOTHING
@@ -86,9 +99,14 @@ class SortOperator(InterestedOperator[SortState]):
         rows = self._rows.take(numbers)
         if not self._intervals:
             return Emission((EventBatch(rows, times), punctuation))
+        return Emission.of(self._interest.rows_of(self._with_ends(rows, times)), punctuation)
+
+    def _with_ends(self, rows: pa.RecordBatch, times: Column) -> EventBatch:
+        if self._length is not None:
+            within = int(times[-1]) <= FOREVER - self._length  # the last is the greatest: all honest times are
+            return EventBatch(rows, times, times + self._length if within else later(times, self._length))
         payload = rows.select(range(rows.num_columns - 1))
-        sent = EventBatch(payload, times, rows.column(rows.num_columns - 1).to_numpy())
-        return Emission.of(self._interest.rows_of(sent), punctuation)
+        return EventBatch(payload, times, rows.column(rows.num_columns - 1).to_numpy())
 
     def ignore_before(self, bound: Instant) -> None:
         """Leave out rows that end at or before the bound; points that wait are let go."""

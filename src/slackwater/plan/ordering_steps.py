@@ -12,7 +12,7 @@ from slackwater.operators.punctuate import PunctuateOperator, late_schema
 from slackwater.operators.sort import SortOperator
 from slackwater.plan.node import SourceNode, walk
 from slackwater.plan.properties import Extent, Order, Properties
-from slackwater.plan.row_steps import RowStep, refuse_untimed
+from slackwater.plan.row_steps import AssignWindow, MapBatches, RowStep, Select, Where, refuse_untimed
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Fate, Late, not_a_policy
 from slackwater.progress.instants import FOREVER, format_duration
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema, TimeColumn
     from slackwater.operators.emission import OutputName
     from slackwater.operators.operator import Operator
+    from slackwater.plan.node import Node
     from slackwater.policies.cadence import Cadence
     from slackwater.policies.windows import Tumbling
     from slackwater.progress.instants import Duration
@@ -174,7 +175,14 @@ class Sort(RowStep):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
-        return SortOperator(self.schema, step, resume)
+        return SortOperator(self.schema, step, resume, _length_of_all(self.input))
+
+
+def _length_of_all(node: Node) -> Duration | None:
+    """How long all events are, where they are windows of one length; their ends follow from their starts then."""
+    while isinstance(node, Where | Select | MapBatches):
+        node = node.input
+    return node.window.size if isinstance(node, AssignWindow) and not node.input.properties.untimed else None
 
 
 def _refuse_unless_whole(patiences: tuple[Duration, ...], time: TimeColumn) -> None:
