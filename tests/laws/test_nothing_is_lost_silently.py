@@ -177,3 +177,98 @@ def test_every_row_is_counted_in_the_last_band_or_late(times: list[int], patienc
     counts = [sum(result.table.column("n").to_pylist()) for result in results]
     assert counts == sorted(counts)
     assert counts[-1] + results[-1].late["punctuate#1"].num_rows == len(times)
+
+
+# ---- replicas ------------------------------------------------------------------------------------------------------
+
+_SEEN = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.lists(
+            st.tuples(st.integers(0, 6), st.sampled_from([None, 1, 4]), st.sampled_from("ab")), min_size=1, max_size=4
+        ),
+    ),
+    max_size=14,
+)
+"""Pushes of replicas that share few rows: who, and how far each row is from the one before, how long, and what."""
+
+_LASTING = {"at": pa.int64(), "until": pa.int64(), "k": pa.string()}
+
+
+def _merge_of(kind: str, sources: list[sw.PushSource]) -> sw.OrderedStream:
+    streams = [sw.stream(source, time="at", until="until") for source in sources]
+    if kind == "disordered":
+        return sw.merge_replicas(*(one.sort(2, every=sw.Every.rows(1), late=sw.Late.drop()) for one in streams))
+    if kind == "windows":
+        return sw.merge_replicas(
+            *(one.assume_ordered().tumbling(3).group_by("k").aggregate(n=sw.count()) for one in streams)
+        )
+    return sw.merge_replicas(*(one.assume_ordered() for one in streams), attachable=kind == "attachable")
+
+
+@pytest.mark.parametrize("kind", ["ordered", "attachable", "disordered", "windows"])
+@given(pushes=_SEEN)
+def test_rows_into_a_merge_are_rows_out_and_held_and_left_out_after_every_step(
+    kind: str, pushes: list[tuple[int, list[tuple[int, int | None, str]]]]
+) -> None:
+    """With gaps wherever they may be, events that have no end, and one replica that is detached on the way."""
+    sources = [sw.PushSource(_LASTING, name=name) for name in ("blue", "green", "grey")]
+    merged, out = _merge_of(kind, sources), 0
+
+    def note(rows: pa.RecordBatch) -> None:
+        nonlocal out
+        out += rows.num_rows
+
+    def add_up() -> None:
+        counters = query.counters()
+        merge = counters["merge_replicas#1"]
+        left_out = merge.duplicates + merge.contradicted + merge.passed_over + merge.revised + merge.ignored
+        assert merge.rows_in == merge.rows_out + merge.unsent + left_out
+        assert merge.rows_out == out + (
+            counters["sort#4" if kind == "disordered" else "sort#1"].buffered if sorts else 0
+        )
+        for one in query.replicas():
+            assert one.left_out.contradicted <= merge.contradicted
+
+    query = merged.open(note, clock=sw.ManualClock())
+    sorts = any(name.startswith("sort") for name in query.counters())
+    at = [0, 0, 0]
+    for who, rows in pushes:
+        for step, lasts, k in rows:
+            at[who] += step - (2 if kind == "disordered" else 0)
+            sources[who].push({"at": at[who], "until": None if lasts is None else at[who] + lasts, "k": k})
+        query.work()
+        add_up()
+    query.close()
+    add_up()
+    assert query.counters()["merge_replicas#1"].unsent == 0
+
+
+@given(pushes=_SEEN, batch_rows=st.integers(1, 5))
+def test_rows_into_a_merge_by_column_are_rows_out_late_held_and_left_out_after_every_step(
+    pushes: list[tuple[int, list[tuple[int, int | None, str]]]], batch_rows: int
+) -> None:
+    """Replicas with gaps that appear at any time, of whom nobody may lead in the end."""
+    source = sw.PushSource({**_LASTING, "who": pa.int64()})
+    late: list[int] = []
+    merged = sw.stream(source, time="at", until="until").merge_replicas(by="who", patience=3)
+    query = merged.open(
+        lambda _: None, clock=sw.ManualClock(), on_late=lambda rows: late.append(rows.num_rows), batch_rows=batch_rows
+    )
+
+    def add_up() -> None:
+        merge = query.counters()["merge_replicas#1"]
+        left_out = merge.duplicates + merge.contradicted + merge.passed_over
+        assert merge.late == sum(late)
+        assert merge.rows_in == merge.rows_out + merge.unsent + merge.late + left_out
+
+    at = [0, 0, 0]
+    for who, rows in pushes:
+        for step, lasts, k in rows:
+            at[who] += step - 1
+            source.push({"at": at[who], "until": None if lasts is None else at[who] + lasts, "k": k, "who": who})
+        query.work()
+        add_up()
+    query.close()
+    add_up()
+    assert query.counters()["merge_replicas#1"].unsent == 0

@@ -16,7 +16,7 @@ import slackwater as sw
 from slackwater.errors import PlanError, RunError, SlackwaterError, StepFailed
 from slackwater.events.elements import Insert, Punctuate
 from slackwater.temporal.table import TemporalTable
-from slackwater.testing.change_rows import change_rows, change_schema
+from slackwater.testing.change_rows import change_rows, change_schema, events_of
 from slackwater.testing.merging_cases import keyed_tables
 from slackwater.testing.presentations import Presentation, present
 from slackwater.testing.tables import assert_same_table
@@ -56,7 +56,7 @@ class _Out:
 
     @property
     def events(self) -> list[Insert]:
-        return [Insert((row["k"], row["v"]), row["at"], row["until"]) for row in self.rows]
+        return events_of(self.rows)
 
     @property
     def words(self) -> list[str]:

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.errors import BadElement, NeedsOrder, PlanError, SchemaMismatch
-from slackwater.events.elements import Insert
 from slackwater.plan.merging_steps import Case, MergeReplicas
 from slackwater.plan.node import walk
 from slackwater.policies.agreement import Revise
-from slackwater.testing.change_rows import change_rows, change_schema
+from slackwater.testing.change_rows import change_rows, change_schema, events_of
 from slackwater.testing.merging_cases import keyed_tables, tables_with_duplicates
 from slackwater.testing.presentations import Presentation, present
 from slackwater.testing.tables import assert_same_table
@@ -114,7 +113,7 @@ def _revised(elements: Iterable[Element], *, keyed: bool = True) -> sw.RevisedSt
 
 
 def _events(rows: pa.Table) -> list[Element]:
-    return [Insert((row["k"], row["v"]), row["at"], row["until"]) for row in rows.to_pylist()]
+    return [*events_of(rows.to_pylist())]
 
 
 @given(

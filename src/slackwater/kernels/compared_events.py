@@ -6,6 +6,10 @@ counted ends, and how many events there are in all, those that were compared bef
 Nodes lie in blocks of BLOCK, as they came. For each block two bounds are kept: no end of it is less than the one, no
 start of it less than the other. So a comparison opens only the blocks with something due.
 
+Where replicas never revise (`final`), an event is frozen when its start is; otherwise its end must be. An event without
+an end is frozen by no punctuation but FOREVER. When all replicas have ended, one that has promised past its start is
+asked whether there is such an event; its end is not compared, for the event might have got one.
+
 Invariant: what is left in lists is not before the last comparison.
 Cost: one look-up per element and a step for each other end of the same start and payload; a comparison costs what it
 compares, and a look at each block.
@@ -78,7 +82,10 @@ _NOBODY: Final = -1
 """How many events are agreed on before anybody was asked."""
 
 
-@kernel(f"int64({INDEX}, {LINES}, {LINES}, int64, int64, Array(int8, 1, 'C', readonly=True), {', '.join([READ] * 5)})")
+@kernel(
+    f"int64({INDEX}, {LINES}, {LINES}, int64, int64, boolean, Array(int8, 1, 'C', readonly=True), "
+    f"{', '.join([READ] * 5)})"
+)
 def take_elements(
     nodes: Column,
     table: Table,
@@ -88,6 +95,7 @@ def take_elements(
     bounds: Column,
     replica: int,
     tells_from: int,
+    final: bool,
     kinds: NDArray[np.int8],
     starts: Column,
     prior_ends: Column,
@@ -129,7 +137,7 @@ def take_elements(
             count_up(nodes, node, first, entries, end)
         # An event that was taken back has its start for its end: then it is over for its node, too.
         block = node // BLOCK
-        bounds[block, LEAST_END] = min(bounds[block, LEAST_END], end)
+        bounds[block, LEAST_END] = min(bounds[block, LEAST_END], start if final else end)
         bounds[block, LEAST_START] = min(bounds[block, LEAST_START], start)
     return ALL_FIT
 
@@ -149,11 +157,13 @@ def _most_say(counts: Column, takes_part: NDArray[np.bool_]) -> int:
     return found
 
 
-@kernel(f"int64({LINES}, int64, int64, {READ}, int64[::1], boolean[::1], int64[::1], {LINES}, int64)")
+@kernel(f"int64({LINES}, int64, int64, boolean, {LINES}, {READ}, int64[::1], boolean[::1], int64[::1], {LINES}, int64)")
 def _report(
     nodes: Column,
     node: int,
     end: int,
+    final: bool,
+    standing: Column,
     counts: Column,
     totals: Column,
     takes_part: NDArray[np.bool_],
@@ -161,7 +171,11 @@ def _report(
     out: Column,
     count: int,
 ) -> int:
-    """Write a line for each replica that has an event another number of times than most; return the count of lines."""
+    """Write a line for each replica that has an event another number of times than most; return the count of lines.
+
+    A replica that has not promised past the end of an event that has none may still give it one: nothing is said about
+    ends then.
+    """
     for replica in range(len(counts)):
         totals[replica] = nodes[node, TOTAL + OF_REPLICA * replica]
     usual, usual_total = _most_say(counts, takes_part), _most_say(totals, takes_part)
@@ -172,6 +186,9 @@ def _report(
             how = MISSING if totals[replica] < usual_total else MISSING_END
         else:
             how = EXTRA if totals[replica] > usual_total else DIFFERENT_END
+        may_get_an_end = end == _FOREVER and standing[replica, SAID] != _FOREVER and not final
+        if may_get_an_end and how in (MISSING_END, DIFFERENT_END):
+            continue
         out[OUT_AT, count], out[OUT_LENGTH, count] = nodes[node, AT], nodes[node, LENGTH]
         out[OUT_START, count], out[OUT_END, count] = nodes[node, START], end
         out[OUT_REPLICA, count], out[OUT_HOW, count] = replica, how
@@ -200,8 +217,8 @@ def _is_empty(nodes: Column, node: int) -> bool:
 
 
 @kernel(
-    f"int64({LINES}, int64, {LINES}, int64[::1], int64, {LINES}, int64[::1], int64[::1], boolean[::1], int64[::1], "
-    f"{LINES}, int64)"
+    f"int64({LINES}, int64, {LINES}, int64[::1], int64, boolean, boolean, {LINES}, int64[::1], int64[::1], "
+    f"boolean[::1], int64[::1], {LINES}, int64)"
 )
 def _compare_node(
     nodes: Column,
@@ -209,6 +226,8 @@ def _compare_node(
     entries: Column,
     counters: Column,
     complete: int,
+    final: bool,
+    ended: bool,
     standing: Column,
     counts: Column,
     totals: Column,
@@ -223,7 +242,8 @@ def _compare_node(
     """
     while not _is_empty(nodes, node):
         end = _first_end(nodes, node, entries)
-        if (end >= complete and complete < _FOREVER) or count + len(counts) > out.shape[1]:
+        known_at = nodes[node, START] if final else end
+        if (known_at >= complete and complete < _FOREVER) or count + len(counts) > out.shape[1]:
             break
         agreed, differ = _NOBODY, False
         for replica in range(len(counts)):
@@ -232,19 +252,20 @@ def _compare_node(
             if first_end(nodes, node, first, entries) == end:
                 counts[replica] = take_first(nodes, node, first, entries)
                 counters[EVENTS] -= counts[replica]
-            frozen = end < said or said == _FOREVER
-            takes_part[replica] = frozen and nodes[node, START] >= standing[replica, TELLS_FROM]
+            frozen = known_at < said or said == _FOREVER
+            exists = ended and end == _FOREVER and nodes[node, START] < said
+            takes_part[replica] = (frozen or exists) and nodes[node, START] >= standing[replica, TELLS_FROM]
             if takes_part[replica]:
                 differ = differ or (agreed != _NOBODY and counts[replica] != agreed)
                 agreed = counts[replica]
         if differ:
-            count = _report(nodes, node, end, counts, totals, takes_part, tally, out, count)
+            count = _report(nodes, node, end, final, standing, counts, totals, takes_part, tally, out, count)
     return count
 
 
 @kernel(
-    f"UniTuple(int64, 2)({LINES}, int64[::1], {LINES}, {LINES}, int64, {LINES}, int64[::1], int64[::1], boolean[::1], "
-    f"int64[::1], {LINES})"
+    f"UniTuple(int64, 2)({LINES}, int64[::1], {LINES}, {LINES}, int64, boolean, boolean, {LINES}, int64[::1], "
+    f"int64[::1], boolean[::1], int64[::1], {LINES})"
 )
 def compare(
     nodes: Column,
@@ -252,6 +273,8 @@ def compare(
     entries: Column,
     bounds: Column,
     complete: int,
+    final: bool,
+    ended: bool,
     standing: Column,
     counts: Column,
     totals: Column,
@@ -261,7 +284,8 @@ def compare(
 ) -> tuple[int, int]:
     """Compare all events that are frozen, where all replicas are complete before an instant: FOREVER stands for all.
 
-    Return how many lines were written, and whether that is all; if not, it is called again. `counts`, `totals` and
+    `ended` says that no replica goes on. Return how many lines were written, and whether that is all; if not, it is
+    called again. `counts`, `totals` and
     `takes_part` have a place for each replica and are written to; `tally` counts the lines of each replica.
     """
     count = 0
@@ -273,9 +297,23 @@ def compare(
             if nodes[node, LENGTH] == GONE:
                 continue
             count = _compare_node(
-                nodes, node, entries, counters, complete, standing, counts, totals, takes_part, tally, out, count
+                nodes,
+                node,
+                entries,
+                counters,
+                complete,
+                final,
+                ended,
+                standing,
+                counts,
+                totals,
+                takes_part,
+                tally,
+                out,
+                count,
             )
-            end, start = _first_end(nodes, node, entries), nodes[node, START]
+            start = nodes[node, START]
+            end = start if final else _first_end(nodes, node, entries)
             if _is_empty(nodes, node):
                 if start < complete:
                     nodes[node, LENGTH] = GONE

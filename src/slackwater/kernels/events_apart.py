@@ -33,6 +33,7 @@ from slackwater.kernels.event_index import (
     find_event,
 )
 from slackwater.kernels.payload_words import hash_event
+from slackwater.kernels.replica_standing import is_frozen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -162,7 +163,7 @@ def _freeze(
     called again: what was settled is not due any more.
     """
     for block in range((out_counters[NODES] + BLOCK - 1) // BLOCK):
-        if bounds[block, replica] >= t:
+        if not is_frozen(bounds[block, replica], t):
             continue
         least = _FOREVER
         for node in range(block * BLOCK, min((block + 1) * BLOCK, out_counters[NODES])):
@@ -173,7 +174,7 @@ def _freeze(
             found = find_event(own_nodes, own_table, own_held, out_nodes[node, HASH], start, out_held, at, length)
             given = own_nodes[found, END] if found >= 0 else NOWHERE
             end = start if given == NOWHERE else given
-            if start >= t or min(end, told) >= t:
+            if start >= t or not is_frozen(min(end, told), t):
                 least = min(least, end, told)
                 continue
             if count == lines.shape[1] or leaving == len(gone):
@@ -184,7 +185,7 @@ def _freeze(
             if agreed == _NO_ROOM:
                 return count, leaving, 0
             count, end = agreed, out_nodes[node, END]
-            if end < t:
+            if is_frozen(end, t):
                 gone[leaving, GONE_NODE], gone[leaving, GONE_LENGTH] = node, length
                 leaving += 1
                 out_nodes[node, LENGTH] = GONE

@@ -20,13 +20,15 @@ FIRST_RULE, QUORUM, REVISION_RULE, LAG = range(4)
 """Places in rules: when an event is told first, how many replicas must have told it where they are counted, which
 revisions are told before they freeze, and how far the output's punctuations stay behind."""
 
-WHEN_TOLD_BY_QUORUM, WHEN_LEADING, WHEN_NEWEST, WHEN_FULLEST, WHEN_HALF_FROZEN, WHEN_FROZEN = range(6)
+WHEN_TOLD_BY_QUORUM, WHEN_LEADING, WHEN_NEWEST, WHEN_FULLEST, WHEN_HALF_FROZEN, WHEN_FROZEN, WHEN_FINAL = range(7)
+"""The last one is for replicas that never revise: an event cannot change once a promise has passed its start."""
+
 REVISE_WHEN_FROZEN, REVISE_ALWAYS, REVISE_WHEN_LEADING = range(3)
 
-SAID, NEWEST, TELLS = range(3)
-STANDING: Final = 3
+SAID, NEWEST, TELLS, DUPLICATES, CONTRADICTED, PASSED_OVER, REVISED = range(7)
+STANDING: Final = 7
 """Columns of a replica's standing: its last punctuation, the greatest start that it has told, and how many events it
-tells of those that are not frozen."""
+tells of those that are not frozen. Then what became of its rows that did not go out: see operators.left_out."""
 
 _RULES = "Array(int64, 1, 'C', readonly=True)"
 _STANDING = "int64[:, ::1]"
@@ -58,6 +60,15 @@ def may_revise(rules: Column, standing: Column, replica: int) -> bool:
     """Whether revisions of a replica are told before they freeze."""
     rule = rules[REVISION_RULE]
     return rule == REVISE_ALWAYS or (rule == REVISE_WHEN_LEADING and _foremost(standing, SAID) == replica)
+
+
+@kernel("boolean(int64, int64)", inlined=True)
+def is_frozen(end: int, t: int) -> bool:
+    """Whether an event with this end cannot change any more, where a replica is complete before t: FOREVER freezes all.
+
+    An event without an end lasts until FOREVER, which no other punctuation passes.
+    """
+    return end < t or t == GREATEST
 
 
 @kernel(f"int64({_RULES}, {_STANDING}, int64, int64)")

@@ -23,15 +23,21 @@ from numba import int64, uint64
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.payload_words import copy_words, hash_event, same_words
 from slackwater.kernels.replica_standing import (
+    CONTRADICTED,
+    DUPLICATES,
     FIRST_RULE,
     NEWEST,
+    PASSED_OVER,
     QUORUM,
     REVISE_WHEN_FROZEN,
+    REVISED,
     REVISION_RULE,
     TELLS,
+    WHEN_FINAL,
     WHEN_FROZEN,
     WHEN_TOLD_BY_QUORUM,
     is_believed,
+    is_frozen,
     may_revise,
     settled_by,
 )
@@ -58,7 +64,10 @@ LENGTH: Final = 3
 """Place in a node: how many words they are; GONE for a node that is done with."""
 HASH: Final = 4
 """Place in a node: the hash of start and payload."""
-ENDS: Final = 5
+MOST: Final = 5
+"""Place in a node: how many events of its start and payload there are, in the output or in the replica that has most;
+what is not in the output of these is still to be told, or will be left out."""
+ENDS: Final = 6
 """Place in a node: the end that the first replica gives it, or NOWHERE; those of the others follow."""
 
 NOWHERE: Final = -(2**63)
@@ -73,12 +82,12 @@ WORDS: Final = 2
 """Place in counters: how many words their payloads take."""
 COMPLETE: Final = 3
 """Place in counters: the last punctuation of the output."""
-SETTLED: Final = 6
+SETTLED: Final = 4
 """Place in counters: the last punctuation of a replica that was settled; the output's may be held back behind it."""
-IGNORED: Final = 4
-"""Place in counters: elements that came when all was said about their time."""
-CONTRADICTED: Final = 5
+OTHER_ENDS: Final = 5
 """Place in counters: ends that could not be told, because the output had promised otherwise."""
+CORRECTIONS: Final = 6
+"""Place in counters: lines that add no event to the output: adjusts, and the inserts that some of them take back."""
 
 COUNTERS: Final = 7
 
@@ -93,6 +102,9 @@ OUT_AT: Final = 5
 """Place in an output line: where the words of its payload are held; they are, for all but punctuations."""
 OUT_LENGTH: Final = 6
 LINE: Final = 7
+
+NOBODY: Final = -1
+"""The replica that tells an event which none does."""
 
 HELD: Final = -1
 """The payload of a line is among those that are held, at OUT_AT."""
@@ -148,7 +160,7 @@ def add_node(
     node, at = counters[NODES], counters[WORDS]
     table[place] = node
     nodes[node, START], nodes[node, OUT_END], nodes[node, HASH] = start, NOWHERE, hashed
-    nodes[node, AT], nodes[node, LENGTH] = at, length
+    nodes[node, AT], nodes[node, LENGTH], nodes[node, MOST] = at, length, 0
     copy_words(words, begin, held, at, length)
     for replica in range(nodes.shape[1] - ENDS):
         nodes[node, ENDS + replica] = NOWHERE
@@ -239,9 +251,36 @@ def _revise(
     return count
 
 
-@kernel(f"void({_NODES}, int64, int64[::1], int64[:, ::1])")
-def _let_go(nodes: Column, node: int, counters: Column, standing: Column) -> None:
-    """Be done with a node."""
+@kernel(f"int64({_NODES}, int64)", inlined=True)
+def _first_to_tell(nodes: Column, node: int) -> int:
+    """The first replica that tells an event, or NOBODY."""
+    for replica in range(nodes.shape[1] - ENDS):
+        if nodes[node, ENDS + replica] != NOWHERE:
+            return replica
+    return NOBODY
+
+
+@kernel(f"void({_NODES}, int64, int64, int64, int64[:, ::1])", inlined=True)
+def _count_in(nodes: Column, node: int, kind: int, replica: int, standing: Column) -> None:
+    """Count an element that was taken in: as one more event, or by what it is instead."""
+    if kind == INSERT:
+        standing[replica, DUPLICATES] += nodes[node, MOST]
+        nodes[node, MOST] = 1
+    else:
+        most = int64(nodes[node, OUT_END] != NOWHERE or _first_to_tell(nodes, node) != NOBODY)
+        standing[replica, REVISED] += 1 + nodes[node, MOST] - most
+        nodes[node, MOST] = most
+
+
+@kernel(f"void({_NODES}, int64, int64[::1], int64, int64[:, ::1])")
+def _let_go(nodes: Column, node: int, counters: Column, leader: int, standing: Column) -> None:
+    """Be done with a node; count an event that the output does not have."""
+    if nodes[node, OUT_END] == NOWHERE or nodes[node, OUT_END] == nodes[node, START]:
+        teller = _first_to_tell(nodes, node)
+        if teller != NOBODY:
+            standing[teller, CONTRADICTED] += nodes[node, MOST]
+        else:
+            standing[leader, REVISED] += nodes[node, MOST]
     nodes[node, LENGTH] = GONE
     counters[LIVE] -= 1
     for replica in range(len(standing)):
@@ -264,20 +303,21 @@ def _settle(
     start, told, given = nodes[node, START], nodes[node, OUT_END], nodes[node, ENDS + replica]
     end = start if given == NOWHERE else given
     if told == NOWHERE:
-        if given != NOWHERE and (end < t or rules[FIRST_RULE] != WHEN_FROZEN):
+        if given != NOWHERE and (is_frozen(end, t) or rules[FIRST_RULE] != WHEN_FROZEN):
             tell(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
             count += 1
             nodes[node, OUT_END] = end
     elif end != told and end < counters[COMPLETE]:
         # The output has promised that the event lasts longer: this replica contradicts those before it.
-        counters[CONTRADICTED] += 1
+        counters[OTHER_ENDS] += 1
+        standing[replica, TELLS] += given == NOWHERE
         end = nodes[node, ENDS + replica] = told
     elif end != told:
         tell(lines, count, ADJUST, start, told, end, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
         nodes[node, OUT_END] = end
-    if end < t:
-        _let_go(nodes, node, counters, standing)
+    if is_frozen(end, t) or rules[FIRST_RULE] == WHEN_FINAL:
+        _let_go(nodes, node, counters, replica, standing)
     return count
 
 
@@ -300,13 +340,13 @@ def _freeze(
     """
     complete = t
     for block in range((counters[NODES] + BLOCK - 1) // BLOCK):
-        if bounds[block, replica] >= t:
+        if not is_frozen(bounds[block, replica], t):
             continue
         least = 2**63 - 1
         for node in range(block * BLOCK, min((block + 1) * BLOCK, counters[NODES])):
             if nodes[node, LENGTH] == GONE:
                 continue
-            if _due(nodes, node, replica) < t and nodes[node, START] < t:
+            if is_frozen(_due(nodes, node, replica), t) and nodes[node, START] < t:
                 if count == lines.shape[1]:
                     return count, complete, 0
                 count = _settle(nodes, node, counters, replica, rules, standing, t, lines, count)
@@ -424,7 +464,7 @@ def merge_elements(
         node = find_node(nodes, table, held, hashed, start, words, begin, length)
         if node < 0:
             if kinds[i] == ADJUST or start < counters[SETTLED]:
-                counters[IGNORED] += 1
+                standing[replica, PASSED_OVER] += 1
                 continue
             node = add_node(nodes, bounds, table, held, counters, -1 - node, hashed, start, words, begin, length)
         end = NOWHERE if kinds[i] == ADJUST and ends[i] == start else ends[i]
@@ -439,6 +479,7 @@ def merge_elements(
             nodes[node, OUT_END] = end
             tell(lines, count, INSERT, start, end, end, row, nodes[node, AT], length)
             count += 1
+        _count_in(nodes, node, kinds[i], replica, standing)
         block = node // BLOCK
         bounds[block, replica] = min(bounds[block, replica], _due(nodes, node, replica))
     return len(kinds), count

@@ -29,16 +29,22 @@ from slackwater.kernels.counted_ends import (
 )
 from slackwater.kernels.payload_words import hash_event
 from slackwater.kernels.replica_standing import (
+    CONTRADICTED,
+    DUPLICATES,
     FIRST_RULE,
     NEWEST,
+    PASSED_OVER,
     QUORUM,
     REVISE_WHEN_FROZEN,
+    REVISED,
     REVISION_RULE,
     TELLS,
+    WHEN_FINAL,
     WHEN_FROZEN,
     WHEN_HALF_FROZEN,
     WHEN_TOLD_BY_QUORUM,
     is_believed,
+    is_frozen,
     may_revise,
     settled_by,
 )
@@ -47,15 +53,16 @@ from slackwater.kernels.replicated_events import (
     AT,
     BLOCK,
     COMPLETE,
-    CONTRADICTED,
     ENDS,
     GONE,
     HELD,
-    IGNORED,
     INSERT,
     LENGTH,
     LIVE,
+    MOST,
+    NOBODY,
     NODES,
+    OTHER_ENDS,
     OUT_END,
     PUNCTUATE,
     SETTLED,
@@ -156,7 +163,7 @@ def _equal_ends(
             break
         if new < frozen or old == NO_END:
             # The output has promised otherwise: the replica is taken to have said what was told.
-            counters[CONTRADICTED] += 1
+            counters[OTHER_ENDS] += 1
             told = surplus_end(nodes, node, OUT_END, ins, entries, NO_END, False)
             _take_in(nodes, node, entries, standing, replica, new, start if told == NO_END else told)
             continue
@@ -174,7 +181,7 @@ def _equal_ends(
 def _tell_frozen(nodes: Column, node: int, entries: Column, replica: int, t: int, lines: Column, count: int) -> int:
     """Tell the events of a replica that its punctuation freezes, each of which nobody has heard of yet."""
     start, at = nodes[node, START], nodes[node, ENDS + replica]
-    while at > NO_ENTRY and entries[at, END] < t:
+    while at > NO_ENTRY and is_frozen(entries[at, END], t):
         end = entries[at, END]
         for _ in range(entries[at, COUNT] - count_of(nodes, node, OUT_END, entries, end)):
             count_up(nodes, node, OUT_END, entries, end)
@@ -184,9 +191,62 @@ def _tell_frozen(nodes: Column, node: int, entries: Column, replica: int, t: int
     return count
 
 
-@kernel(f"void({_TWO}, int64, {_TWO}, int64[::1], {_TWO})")
-def _forget(nodes: Column, node: int, entries: Column, counters: Column, standing: Column) -> None:
+@kernel(f"UniTuple(int64, 2)({_TWO}, int64, {_TWO})")
+def _who_tells_most(nodes: Column, node: int, entries: Column) -> tuple[int, int]:
+    """The first replica that has most events of a node, and how many these are."""
+    found, most = 0, 0
+    for replica in range(nodes.shape[1] - ENDS):
+        told = total(nodes, node, ENDS + replica, entries)
+        if told > most:
+            found, most = replica, told
+    return found, most
+
+
+@kernel(f"int64({_TWO}, {_TWO}, int64[::1], {_TWO}, int64)")
+def recount(nodes: Column, entries: Column, counters: Column, standing: Column, gone: int) -> int:
+    """Count the events that are still to be told; what only a replica had that is gone is left out. Cost: O(nodes)."""
+    untold = 0
+    for node in range(counters[NODES]):
+        if nodes[node, LENGTH] == GONE:
+            continue
+        out = total(nodes, node, OUT_END, entries)
+        if gone != NOBODY:
+            _, told = _who_tells_most(nodes, node, entries)
+            standing[gone, CONTRADICTED] += nodes[node, MOST] - max(out, told)
+            nodes[node, MOST] = max(out, told)
+        untold += nodes[node, MOST] - out
+    return untold
+
+
+@kernel(f"void({_TWO}, int64, {_TWO}, int64, int64, {_TWO})", inlined=True)
+def _count_in(nodes: Column, node: int, entries: Column, kind: int, replica: int, standing: Column) -> None:
+    """Count an element that was taken in: as one more event, or by what it is instead."""
+    if kind == ADJUST:
+        _, told = _who_tells_most(nodes, node, entries)
+        most = max(told, total(nodes, node, OUT_END, entries))
+        standing[replica, REVISED] += 1 + nodes[node, MOST] - most
+        nodes[node, MOST] = most
+    elif total(nodes, node, ENDS + replica, entries) > nodes[node, MOST]:
+        nodes[node, MOST] += 1
+    else:
+        standing[replica, DUPLICATES] += 1
+
+
+@kernel(f"void({_TWO}, int64, {_TWO}, int64, {_TWO})", inlined=True)
+def _count_what_is_left_out(nodes: Column, node: int, entries: Column, leader: int, standing: Column) -> None:
+    """Count the events of a node that the output does not have: contradicted, or taken back by who had told them."""
+    out = total(nodes, node, OUT_END, entries)
+    if nodes[node, MOST] > out:
+        teller, told = _who_tells_most(nodes, node, entries)
+        contradicted = max(told - out, 0)
+        standing[teller, CONTRADICTED] += contradicted
+        standing[leader, REVISED] += nodes[node, MOST] - out - contradicted
+
+
+@kernel(f"void({_TWO}, int64, {_TWO}, int64[::1], int64, {_TWO})")
+def _forget(nodes: Column, node: int, entries: Column, counters: Column, leader: int, standing: Column) -> None:
     """Be done with a node: leave its lists for others to use."""
+    _count_what_is_left_out(nodes, node, entries, leader, standing)
     for replica in range(len(standing)):
         while nodes[node, ENDS + replica] > NO_ENTRY:
             standing[replica, TELLS] -= take_first(nodes, node, ENDS + replica, entries)
@@ -210,14 +270,15 @@ def _settle(
     count: int,
 ) -> int:
     """Make the output agree with a replica on a node that its punctuation freezes; return the count of lines."""
-    if rules[FIRST_RULE] == WHEN_FROZEN:
-        count = _tell_frozen(nodes, node, entries, replica, t, lines, count)
+    is_final = rules[FIRST_RULE] == WHEN_FINAL
+    if is_final or rules[FIRST_RULE] == WHEN_FROZEN:
+        count = _tell_frozen(nodes, node, entries, replica, _FOREVER if is_final else t, lines, count)
     else:
         if nodes[node, START] >= counters[SETTLED]:
             count = _equal_count(nodes, node, entries, replica, lines, count)
         count = _equal_ends(nodes, node, entries, counters, replica, standing, t, lines, count)
-    if last_end(nodes, node, ENDS + replica, entries) < t:
-        _forget(nodes, node, entries, counters, standing)
+    if is_final or is_frozen(last_end(nodes, node, ENDS + replica, entries), t):
+        _forget(nodes, node, entries, counters, replica, standing)
     return count
 
 
@@ -240,16 +301,16 @@ def _freeze(
     called again: what was settled is settled again without a word.
     """
     # Where only what is frozen is told, a node needs attention as long as it lives: it holds the promise back.
-    only_frozen = rules[FIRST_RULE] == WHEN_FROZEN
+    only_frozen = rules[FIRST_RULE] == WHEN_FROZEN or rules[FIRST_RULE] == WHEN_FINAL
     complete, promised = _NOWHERE if only_frozen else counters[SETTLED], t
     for block in range((counters[NODES] + BLOCK - 1) // BLOCK):
-        if bounds[block, replica] >= t:
+        if not is_frozen(bounds[block, replica], t):
             continue
         least = _FOREVER
         for node in range(block * BLOCK, min((block + 1) * BLOCK, counters[NODES])):
             if nodes[node, LENGTH] == GONE:
                 continue
-            if _due(nodes, node, replica, entries, complete) < t and nodes[node, START] < t:
+            if is_frozen(_due(nodes, node, replica, entries, complete), t) and nodes[node, START] < t:
                 room = total(nodes, node, OUT_END, entries) + total(nodes, node, ENDS + replica, entries)
                 if count + room > lines.shape[1]:
                     return count, promised, 0
@@ -404,9 +465,9 @@ def merge_elements(
     words and entries as the batch may bring.
     """
     count, row = 0, row - 1
-    # Before an event is frozen or half frozen, these two have nothing to say.
-    tells_at_once = rules[FIRST_RULE] != WHEN_FROZEN and rules[FIRST_RULE] != WHEN_HALF_FROZEN
-    only_frozen = rules[FIRST_RULE] == WHEN_FROZEN
+    # Before an event is frozen or half frozen, these three have nothing to say.
+    only_frozen = rules[FIRST_RULE] == WHEN_FROZEN or rules[FIRST_RULE] == WHEN_FINAL
+    tells_at_once = not only_frozen and rules[FIRST_RULE] != WHEN_HALF_FROZEN
     revises = rules[REVISION_RULE] != REVISE_WHEN_FROZEN and not only_frozen
     for i in range(first, len(kinds)):
         if count == lines.shape[1]:
@@ -423,12 +484,12 @@ def merge_elements(
         node = find_node(nodes, table, held, hashed, start, words, begin, length)
         if node < 0:
             if kinds[i] == ADJUST or start < counters[SETTLED]:
-                counters[IGNORED] += 1
+                standing[replica, PASSED_OVER] += 1
                 continue
             node = add_node(nodes, bounds, table, held, counters, -1 - node, hashed, start, words, begin, length)
         prior_end = prior_ends[i] if kinds[i] == ADJUST else NO_END
         if not _take_in(nodes, node, entries, standing, replica, prior_end, end):
-            counters[IGNORED] += 1
+            standing[replica, PASSED_OVER] += 1
             continue
         tells = tells_at_once and start >= counters[SETTLED]
         if tells and _is_one_more(nodes, node, entries, replica, rules, standing, prior_end, end):
@@ -437,6 +498,7 @@ def merge_elements(
             count += 1
         elif revises and may_revise(rules, standing, replica):
             count = _revise(nodes, bounds, node, entries, counters, replica, prior_end, end, lines, count)
+        _count_in(nodes, node, entries, kinds[i], replica, standing)
         block = node // BLOCK
         due = _due(nodes, node, replica, entries, _NOWHERE if only_frozen else counters[SETTLED])
         bounds[block, replica] = min(bounds[block, replica], due)

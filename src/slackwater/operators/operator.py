@@ -22,6 +22,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from slackwater.operators.emission import NOTHING, Emission
+from slackwater.operators.left_out import NONE_LEFT_OUT, LeftOut
 from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:
@@ -96,6 +97,10 @@ class Operator(ABC, Generic[StateT]):
     def ignored_rows(self) -> int:
         """How many rows were left out, since the operator was built, because nobody is interested in them."""
         return 0
+
+    def left_out(self) -> LeftOut:
+        """What became of the rows, since the very beginning, that a merge of replicas did not send."""
+        return NONE_LEFT_OUT
 
     @abstractmethod
     def snapshot(self) -> StateT:

@@ -58,9 +58,17 @@ class CompareReplicas(StepNode):
 
     def reason(self) -> str:
         """Whom it waits for."""
-        return "holds an event until it is frozen in every replica; what most of them say is right"
+        frozen = "its start is complete" if self._final else "it is frozen"
+        return f"holds an event until {frozen} in every replica; what most of them say is right"
+
+    @property
+    def _final(self) -> bool:
+        """Whether no replica revises anything, so that an event is known as soon as its start is complete."""
+        return all(replica.properties.insert_only for replica in self.replicas)
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
         ordered = [port for port, replica in enumerate(self.replicas) if replica.properties.ordered]
-        return CompareReplicasOperator(len(self.replicas), self.replicas[0].schema, step, resume, ordered)
+        return CompareReplicasOperator(
+            len(self.replicas), self.replicas[0].schema, step, resume, ordered, final=self._final
+        )

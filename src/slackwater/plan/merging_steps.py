@@ -180,6 +180,7 @@ class MergeReplicas(StepNode):
     def _built(self, where: str, resume: Any) -> ReplicaMerge[Any]:
         replicas, no_rows = len(self.replicas), self.schema.no_rows
         ordered = [port for port, replica in enumerate(self.replicas) if replica.properties.ordered]
+        final = all(replica.properties.insert_only for replica in self.replicas)
         match self.case:
             case Case.R0:
                 return MergeStrictlyOrdered(replicas, no_rows, where, resume)
@@ -188,9 +189,9 @@ class MergeReplicas(StepNode):
             case Case.R2:
                 return MergeOrderedWithKey(replicas, no_rows, where, resume)
             case Case.R3:
-                return MergeRevisedWithKey(replicas, no_rows, where, resume, self.agreement, ordered)
+                return MergeRevisedWithKey(replicas, no_rows, where, resume, self.agreement, ordered, final=final)
             case Case.R4:
-                return MergeRevised(replicas, no_rows, where, resume, self.agreement, ordered)
+                return MergeRevised(replicas, no_rows, where, resume, self.agreement, ordered, final=final)
 
 
 def refuse_clocks(replica: Node) -> None:

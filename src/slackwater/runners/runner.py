@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from slackwater.operators.left_out import LeftOut
+
 
 @dataclass(slots=True)
 class Counters:
@@ -37,12 +39,33 @@ class Counters:
     """Rows that were left out because another one stands for the same event, from the very beginning, as for `late`."""
 
     ignored: int = 0
-    """Rows that were left out because nobody is interested in their time any more."""
+    """Rows that were left out because nobody is interested in their time any more, or in the replica they are from."""
+
+    contradicted: int = 0
+    """Of a merge of replicas: rows of events that are not in the output, because the replica that led lacked them, or
+    who had them was detached. This and the next four are explained where `LeftOut` is, and count as `late` does."""
+
+    passed_over: int = 0
+    """Rows whose time the output had passed already: emitted before or not, there is no telling any more."""
+
+    revised: int = 0
+    """Rows that changed an event of a replica, or took it back, and rows that were taken back before they went out."""
+
+    corrections: int = 0
+    """Rows out that add no event to the output: adjusts, and the inserts that some of them take back."""
+
+    unsent: int = 0
+    """Rows that a merge has taken in, and neither sent nor left out yet."""
+
+    def leave_out(self, counts: LeftOut) -> None:
+        """Take over what a merge says of the rows that it did not send."""
+        self.contradicted, self.passed_over, self.revised = counts.contradicted, counts.passed_over, counts.revised
+        self.corrections, self.unsent = counts.corrections, counts.unsent
 
     def __str__(self) -> str:
-        left_out = f"late {self.late}, " if self.late else ""
-        left_out += f"duplicates {self.duplicates}, " if self.duplicates else ""
-        left_out += f"ignored {self.ignored}, " if self.ignored else ""
+        names = ("late", "duplicates", "ignored", "contradicted", "passed_over", "revised", "corrections", "unsent")
+        counts = ((name.replace("_", " "), getattr(self, name)) for name in names)
+        left_out = "".join(f"{name} {count}, " for name, count in counts if count)
         return (
             f"in {self.rows_in} +{self.punctuations_in}p, out {self.rows_out} +{self.punctuations_out}p, {left_out}"
             f"held {self.buffered} (peak {self.peak_buffered}), idle-waiting {format_duration(self.idle_waiting)}"

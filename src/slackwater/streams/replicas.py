@@ -51,13 +51,20 @@ def merge_replicas(
     tells_from: Mapping[Replica, Moment] | None = None,
     attachable: bool = False,
 ) -> OrderedStream | RevisedStream:
-    """Tell once what several streams tell, that are the same but for order, pace, revisions and gaps.
+    """Tell once what several streams tell, that are the same but for order, pace and revisions.
 
     Blue and green, two regions, a hot standby: each event goes out once, whoever tells it. Ordered replicas whose
     events have a key (answers of an aggregate do), or whose rows of one time come in the same order in every replica
     (`ties_alike=True` says so), are merged as they come. Of all others an event goes out when some replica has promised
     that it will not change, and all that is older has gone out. Another `agreement` lets events go out before that:
-    they may be revised then, and the result is a RevisedStream.
+    they may be revised then, and the result is a RevisedStream. Where no replica revises anything, an event cannot
+    change once its start is complete, whatever its end. Where replicas are revised, one without an end waits for it,
+    and so does all that is behind it, until all replicas have ended: `Agreement.half_frozen()` does not wait.
+
+    An event that some replica lacks goes out if the one that is ahead has it: ordered replicas are followed by the
+    newest time, others by the greatest promise. What is left out is counted (`Query.counters()`, `Query.replicas()`);
+    docs/decisions/0023 says what becomes of a missing event in each case. Streams that share only some of their rows
+    are no replicas: unite them, and deduplicate().
 
     A replica must say how far it has come: by its order, or by punctuations. One that ends may have been cut off, so
     its end says nothing; when all have ended, the one that has come furthest has told everything.

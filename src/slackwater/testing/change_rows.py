@@ -45,3 +45,13 @@ def _row(element: Element, payload: pa.Schema) -> dict[str, Any]:
 
 def _end(instant: Instant) -> Instant | None:
     return None if instant == FOREVER else instant
+
+
+def events_of(rows: list[dict[str, Any]]) -> list[Insert]:
+    """The events that rows show, where k and v are their payload; a null end is FOREVER.
+
+    >>> print(*events_of([{"at": 3, "until": None, "k": "a", "v": 1}]))
+    insert(('a', 1), 3, forever)
+    """
+    ends = (FOREVER if row["until"] is None else row["until"] for row in rows)
+    return [Insert((row["k"], row["v"]), row["at"], end) for row, end in zip(rows, ends, strict=True)]

@@ -93,7 +93,8 @@ def cleansing_cases(payload: pa.Schema) -> Iterator[TortureCase]:
 
 def _contradictions(told: Streams) -> list[Insert]:
     tables = [temporal_table_of([stream]) for stream in told]
-    return list(contradictions([Told(table) for table in tables], max(table.complete_before for table in tables)))
+    replicas = [Told(table, ended=True) for table in tables]
+    return list(contradictions(replicas, max(table.complete_before for table in tables)))
 
 
 def _events_of_the_first(told: Streams) -> list[Insert]:

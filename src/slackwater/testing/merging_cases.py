@@ -13,7 +13,7 @@ from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.merging.revised import MergeRevised
 from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.merging.strictly_ordered import MergeStrictlyOrdered
-from slackwater.progress.instants import FOREVER
+from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.temporal.table import TemporalEvent, TemporalTable, temporal_table_of
 from slackwater.testing.presentations import Presentation, present
 from slackwater.testing.torture import TortureCase
@@ -27,21 +27,34 @@ if TYPE_CHECKING:
 
 _REPLICAS = 3
 _LAST = 20
+_BORDERS = (BEGINNING + 1, BEGINNING + 2, FOREVER - 2, FOREVER - 1)
+"""The first and the last times that an event can begin at."""
+
+
+def starts_of_events(last: int) -> st.SearchStrategy[int]:
+    """From 0 to the last one, so that they coincide; now and then at the borders of all time."""
+    return st.one_of(*[st.integers(0, last)] * 7, st.sampled_from(_BORDERS))
+
+
+def ends_after(start: int, longest: int) -> st.SearchStrategy[int]:
+    """Soon after the start, or FOREVER: such an event has no end yet."""
+    soon = st.integers(start + 1, start + longest).map(lambda end: min(end, FOREVER))
+    return st.one_of(soon, soon, soon, st.just(FOREVER))
 
 
 @st.composite
 def keyed_tables(draw: st.DrawFn, *, ties: bool = True, most: int = 14) -> TemporalTable:
     """Complete tables of which start and payload, a word and a number, are a key; without ties the start alone is."""
-    starts = draw(st.lists(st.integers(0, _LAST), max_size=most, unique=not ties))
-    events = {(draw(st.sampled_from("ab")), start): start + draw(st.integers(1, 9)) for start in starts}
+    starts = draw(st.lists(starts_of_events(_LAST), max_size=most, unique=not ties))
+    events = {(draw(st.sampled_from("ab")), start): draw(ends_after(start, 9)) for start in starts}
     return TemporalTable((TemporalEvent((k, 1), start, end) for (k, start), end in events.items()), FOREVER)
 
 
 @st.composite
 def tables_with_duplicates(draw: st.DrawFn, most: int = 14) -> TemporalTable:
     """Complete tables in which events may be equal, or differ in their ends alone."""
-    starts = draw(st.lists(st.integers(0, 6), max_size=most))
-    events = (TemporalEvent((draw(st.sampled_from("ab")), 1), at, at + draw(st.integers(1, 5))) for at in starts)
+    starts = draw(st.lists(starts_of_events(6), max_size=most))
+    events = (TemporalEvent((draw(st.sampled_from("ab")), 1), at, draw(ends_after(at, 5))) for at in starts)
     return TemporalTable(events, FOREVER)
 
 

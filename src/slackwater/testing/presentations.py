@@ -116,8 +116,9 @@ def present_batch(
 
 def _story(event: TemporalEvent, random: Random, options: Presentation) -> _Story:
     """Tell an event, with other ends first if the lot falls on it."""
-    # An event that lasts for no time is only ever inserted: an adjust to its end would remove it.
-    revised = random.random() < options.early_values and event.end > event.start
+    # An event that lasts for no time is only ever inserted: an adjust to its end would remove it. And one that begins
+    # at the last instant can have no other end.
+    revised = random.random() < options.early_values and event.start < event.end and event.start < FOREVER - 1
     ends = [_another_end(event, random) for _ in range(random.randint(1, 2))] if revised else []
     return _telling(event, [*ends, event.end])
 
@@ -126,7 +127,7 @@ def _extra_stories(events: list[TemporalEvent], random: Random, options: Present
     """Tell events that are not in the table, and take them back; none has payload and start of another event."""
     taken = {event.key for event in events}
     for like in events:
-        start = like.start + random.randint(-2, 2)
+        start = min(max(like.start + random.randint(-2, 2), BEGINNING + 1), FOREVER - 1)
         if random.random() < options.removed_extras and (like.payload, start) not in taken:
             taken.add((like.payload, start))
             extra = TemporalEvent(like.payload, start, start)
@@ -135,8 +136,8 @@ def _extra_stories(events: list[TemporalEvent], random: Random, options: Present
 
 def _another_end(event: TemporalEvent, random: Random) -> Instant:
     lasting = FOREVER if event.end == FOREVER else event.end - event.start
-    ends = {event.start + random.randint(1, min(lasting, 9) + 3) for _ in range(2)} | {FOREVER}
-    return random.choice(sorted(ends - {event.end}))
+    ends = {min(event.start + random.randint(1, min(lasting, 9) + 3), FOREVER) for _ in range(2)} | {FOREVER}
+    return random.choice(sorted(ends - {event.end}) or [event.start + 1])
 
 
 def _telling(event: TemporalEvent, ends: list[Instant]) -> _Story:

@@ -80,8 +80,9 @@ def ordered_batches(
 ) -> SearchStrategy[EventBatch]:
     """Batches of inserts with non-decreasing starts, many ties, and punctuations between them.
 
-    Without a schema the payload is one of `payload_schemas`. With `intervals` events last for 1 to LONGEST units,
-    otherwise they are points. Columns that the batch does not need are absent, as operators may meet them.
+    Without a schema the payload is one of `payload_schemas`. With `intervals` events last for 1 to LONGEST units
+    or have no end yet, otherwise they are points. Columns that the batch does not need are absent, as operators may
+    meet them.
     """
     return _insert_batches(schema, intervals, max_rows, punctuated, ordered=True)
 
@@ -191,8 +192,7 @@ def _insert_batches(
         payload = pa.RecordBatch.from_arrays(columns, schema=payload_schema)
     else:
         payload = pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-    lengths = draw(st.lists(st.integers(1, LONGEST), min_size=rows, max_size=rows)) if intervals else None
-    ends = None if lengths is None else [start + length for start, length in zip(starts, lengths, strict=True)]
+    ends = [draw(_ends_after(start)) for start in starts] if intervals else None
     wished = draw(_wished_punctuations(rows)) if punctuated else {}
     if not wished:
         return EventBatch.inserts(payload, starts, ends)

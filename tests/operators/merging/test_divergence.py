@@ -105,7 +105,8 @@ def test_every_call_says_what_the_oracle_says(
                 assert isinstance(said, Insert)
                 assert said.start >= promised
                 rows[said] += 1
-        assert rows == Counter(contradictions([Told(table) for table in tables], reached))
+        all_ended = len(ended) == len(streams)
+        assert rows == Counter(contradictions([Told(table, ended=all_ended) for table in tables], reached))
         waiting = [event for table in tables for event in table if not is_over(event, reached)]
         if len(ended) < len(streams):
             assert compare.buffered() == len(waiting)
@@ -291,3 +292,54 @@ def test_many_events_and_many_contradictions_at_once() -> None:
     state = compare.snapshot()
     assert len(state.events.nodes) <= 1_200
     assert len(state.entries) <= 1_200
+
+
+# ---- events without an end -----------------------------------------------------------------------------------------
+
+
+@st.composite
+def _diverging_inserts(draw: st.DrawFn, replicas: int) -> list[list[Element]]:
+    """Replicas of almost one table that never revise, in disorder; some lack events, or have them twice."""
+    table, seed = draw(any_tables(most=8)), draw(st.integers(0, 10**6))
+    tellings = []
+    for port in range(replicas):
+        events = [event for event in table for _ in range(draw(st.sampled_from([1, 1, 1, 1, 0, 2])))]
+        told = present(TemporalTable(events, FOREVER), seed + port, Presentation(disorder=5, punctuations=0.3))
+        tellings.append(told[: draw(st.integers(0, len(told)))] if draw(st.booleans()) else told)
+    return tellings
+
+
+@given(streams=st.integers(1, 4).flatmap(_diverging_inserts), seed=st.integers(0, 10**6), restore=st.booleans())
+def test_what_is_only_inserted_is_compared_when_its_start_is_complete(
+    streams: list[list[Element]], seed: int, restore: bool
+) -> None:
+    """After each batch and each end, whatever ends the events have; nothing that starts before is held."""
+    compare = CompareReplicasOperator(len(streams), SCHEMA, final=True)
+    told, ended = [TableBuilder() for _ in streams], set[int]()
+    rows: Counter[Element] = Counter()
+    reached = BEGINNING
+    for port, elements in _turns(streams, Random(seed), 3):
+        if restore:
+            compare = CompareReplicasOperator(len(streams), SCHEMA, resume=compare.snapshot(), final=True)
+        ended |= {port} if elements is None else set()
+        for element in elements or ():
+            told[port].add(element)
+        emission = compare.on_end(port) if elements is None else compare.on_batch(port, _rows(*elements))
+        compare.check()
+        rows += Counter(said for said in _said(emission) if not isinstance(said, Punctuate))
+        tables = [builder.table() for builder in told]
+        reached = max(reached, _reached(tables, ended))
+        assert rows == Counter(contradictions([Told(table, final=True) for table in tables], reached))
+        if len(ended) < len(streams):
+            assert compare.buffered() == sum(event.start >= reached != FOREVER for table in tables for event in table)
+
+
+def test_an_open_ended_event_that_a_revised_replica_lacks_is_reported_at_the_end() -> None:
+    """It may get an end as long as the replicas go on; that others give it one is no contradiction then."""
+    compare = CompareReplicasOperator(2, SCHEMA)
+    both = Insert(("b", 1), 3)
+    assert _shown(_said(compare.on_batch(0, _rows(Insert(("a", 1), 2), both, Punctuate(9))))) == []
+    assert _shown(_said(compare.on_batch(1, _rows(both, Punctuate(9))))) == ["punctuate(2)"]
+    assert _said(compare.on_end(0)) == []
+    assert _shown(_said(compare.on_end(1))) == ["insert(('a', 1, 1, 'missing'), 2, forever)", "punctuate(9)"]
+    assert compare.counts() == (0, 1)

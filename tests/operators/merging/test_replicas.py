@@ -416,7 +416,7 @@ def test_an_end_that_the_output_has_frozen_is_not_revised_for_a_replica_that_lac
     out += merge.on_batch(1, _rows(Insert(event, 0, 20), Insert(event, 0, 30), Punctuate(25))).batches
     # A table cannot be made of what contradicts a punctuation.
     assert set(temporal_table_of(out)) == {TemporalEvent(event, 0, 5), TemporalEvent(event, 0, 30)}
-    assert merge.contradicted == 1
+    assert merge.other_ends == 1
     assert merge.complete_before == 25
 
 
@@ -425,7 +425,7 @@ def test_replicas_that_contradict_each_other_are_counted_and_the_output_keeps_it
     merge = MergeRevisedWithKey(2, NO_ROWS)
     out = [*merge.on_batch(0, _rows(Insert(("a", 1), 2, 9), Punctuate(5))).batches]
     out += merge.on_batch(1, _rows(Punctuate(20))).batches
-    assert merge.contradicted == 1
+    assert merge.other_ends == 1
     assert set(temporal_table_of(out)) == {TemporalEvent(("a", 1), 2, 9)}
 
 

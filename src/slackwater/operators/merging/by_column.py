@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.left_out import LeftOut
     from slackwater.operators.merging.replica_names import Part
     from slackwater.operators.merging.revised_replicas import RevisedState
     from slackwater.policies.late import Late
@@ -348,6 +349,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Release all that is held: every event that some replica has told, and nobody has contradicted."""
         told = [all_told(self._merge.snapshot(), self._told)] if self._judges else []
+        self._merge.forget_held()
         for replica in range(len(self._judges)):
             self._merge.on_end(replica)
         told += [punctuation_like(no_rows(self._told), FOREVER)] * bool(told)
@@ -417,6 +419,18 @@ class MergeByColumnOperator(Operator[ByColumnState]):
     def late(self) -> int:
         """How many rows were diverted or dropped."""
         return self._untimed + sum(judge.late() for judge in self._judges)
+
+    def duplicates(self) -> int:
+        """How many rows were of events that the merge had already."""
+        return self._merge.duplicates()
+
+    def left_out(self) -> LeftOut:
+        """What became of the rows in time that did not go out."""
+        return self._merge.left_out()
+
+    def left_out_by_replica(self) -> list[LeftOut]:
+        """The same for each replica, in the order in which they appeared; nothing is said of those that wait."""
+        return self._merge.left_out_by_replica()
 
     def buffered(self) -> int:
         """How many events are not complete."""

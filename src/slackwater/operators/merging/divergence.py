@@ -1,9 +1,10 @@
 """Names the replicas that contradict the others, with the events: what they lack, and what only they have.
 
 A merge believes one replica and goes on; this step says where another would have told a different story. Events are
-held until all replicas have come so far that they are fully frozen in each. Then it is counted how many times each
-replica has the event. What most of them say is taken to be right; where as many say one thing as another, what the one
-of them with the least number says. Every other replica gets a row: the event, the replica, and how it differs.
+held until all replicas have come so far that they are fully frozen in each: past their ends, or, where replicas only
+insert (`final`), past their starts. Then it is counted how many times each replica has the event. What most of them say
+is taken to be right; where as many say one thing as another, what the one of them with the least number says. Every
+other replica gets a row: the event, the replica, and how it differs.
 
     divergence      the replica has the event
     missing         fewer times than most, and fewer events of that start and payload
@@ -13,6 +14,10 @@ of them with the least number says. Every other replica gets a row: the event, t
 
 So an event to which a replica gives another end than the others makes two rows, each as soon as it is known: the end
 that is missing, and the one that is different.
+
+An event that has no end may get one as long as replicas that revise go on. When all have ended it is compared in those
+that have promised past its start: it is missing, or extra, where they have fewer or more events of that start and
+payload than most; nothing is said about ends.
 
 A replica that ends may have been cut off: it is compared up to its last punctuation, and what it did not tell after
 that is no contradiction. Nor is what steps above it flush then any promise: it may lack what was still on its way. One
@@ -117,6 +122,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         "_complete",
         "_entries",
         "_events",
+        "_final",
         "_no_rows",
         "_ordered",
         "_payload",
@@ -132,8 +138,11 @@ class CompareReplicasOperator(Operator[CompareState]):
         step: str = "compare_replicas",
         resume: CompareState | None = None,
         ordered: Sequence[Port] = (),
+        *,
+        final: bool = False,
     ) -> None:
         self._step = step
+        self._final = final
         self._ordered = frozenset(ordered)
         self._payload = divergence_schema(schema, step).payload
         self._no_rows = no_rows(self._payload)
@@ -177,9 +186,10 @@ class CompareReplicasOperator(Operator[CompareState]):
     def on_end(self, port: Port) -> Emission:
         """Note that a replica has ended, and wait for it no longer; after the last one nothing is held."""
         self._replicas[port] = replace(self._replicas[port], ended=True)
-        emission = self._compare()
-        if all(replica.ended or not replica.attached for replica in self._replicas):
-            self._hold(None)
+        if not all(replica.ended or not replica.attached for replica in self._replicas):
+            return self._compare()
+        emission = self._compare(ended=True)
+        self._hold(None)
         return emission
 
     def on_demand(self) -> Emission:
@@ -207,7 +217,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         self._make_room(batch.rows, len(payloads.words))
         times = batch.start, batch.prior_ends(), batch.ends()
         unknown = kernel.take_elements(
-            *self._events.arrays(), self._entries, self._bounds, port, self._replicas[port].tells_from,
+            *self._events.arrays(), self._entries, self._bounds, port, self._replicas[port].tells_from, self._final,
             batch.kinds(), *times, payloads.word_offsets, payloads.words,
         )  # fmt: skip
         if unknown != kernel.ALL_FIT:
@@ -219,12 +229,12 @@ class CompareReplicasOperator(Operator[CompareState]):
         ended = [replica.said for replica in self._replicas if replica.attached]
         return max(self._compared, min(said) if said else max(ended, default=BEGINNING))
 
-    def _compare(self) -> Emission:
+    def _compare(self, *, ended: bool = False) -> Emission:
         reached = self._all_have_come()
-        if reached == self._compared:
+        if reached == self._compared and not ended:
             return NOTHING
         self._compared = reached
-        found = self._differences()
+        found = self._differences(ended=ended)
         used = -(-int(self._events.counters[event_index.NODES]) // kernel.BLOCK)
         waiting = int(self._bounds[:used, kernel.LEAST_START].min(initial=FOREVER))
         promise = []
@@ -233,9 +243,10 @@ class CompareReplicasOperator(Operator[CompareState]):
             promise = [punctuation_like(self._no_rows, self._complete)]
         return Emission.of(*found, *promise)
 
-    def _differences(self) -> list[EventBatch]:
+    def _differences(self, *, ended: bool) -> list[EventBatch]:
+        """What is found among the events that are frozen in all replicas; when all have ended, among all events."""
         nodes, _, _, counters = self._events.arrays()
-        replicas = len(self._replicas)
+        replicas, complete = len(self._replicas), FOREVER if ended else self._compared
         standing = np.array([(r.tells_from if r.attached else FOREVER, r.said) for r in self._replicas], dtype=np.int64)
         counts, totals = np.empty((2, replicas), dtype=np.int64)
         takes_part = np.empty(replicas, dtype=np.bool_)
@@ -243,7 +254,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         found, is_all = [], 0
         while not is_all:
             count, is_all = kernel.compare(
-                nodes, counters, self._entries, self._bounds, self._compared, standing, counts, totals,
+                nodes, counters, self._entries, self._bounds, complete, self._final, ended, standing, counts, totals,
                 takes_part, self._tally, out,
             )  # fmt: skip
             if count:
@@ -302,7 +313,7 @@ class CompareReplicasOperator(Operator[CompareState]):
             assert least_start <= start, (node, start)
             for port in range(len(self._replicas)):
                 first, total = self._events.nodes[node][kernel.FIRST + kernel.OF_REPLICA * port :][:2].tolist()
-                held, before = 0, max(self._compared, least_end) - 1
+                held, before = 0, start - 1 if self._final else max(self._compared, least_end) - 1
                 for end, count in counted_ends.spelled_out(self._entries, first):
                     assert end > before, (node, port, end, before)
                     assert count > 0, (node, port, end)

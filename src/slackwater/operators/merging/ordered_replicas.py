@@ -18,6 +18,7 @@ import numpy as np
 from slackwater.errors import BadElement, BrokenOrder, message
 from slackwater.events.batch import EventBatch
 from slackwater.events.kinds import Kind
+from slackwater.operators.left_out import NONE_LEFT_OUT, LeftOut
 from slackwater.operators.merging.kept_word import element_at
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.operators.say_between import say_between
@@ -39,7 +40,7 @@ _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 class OrderedState:
     """What is remembered: the replicas, how far each has come, the greatest time told, the last punctuation, ties.
 
-    And what replicas have told that have not joined.
+    And what replicas have told that have not joined, and how many rows of each were left out.
     """
 
     replicas: tuple[Replica, ...]
@@ -48,12 +49,13 @@ class OrderedState:
     complete_before: Instant = BEGINNING
     ties: object = field(default=None)
     early: tuple[tuple[EventBatch, ...], ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class OrderedReplicas(ReplicaMerge[OrderedState]):
     """Merges replicas that come in order. Cost: O(log rows) and one copy of what goes out."""
 
-    __slots__ = ("_complete", "_early", "_newest", "_reached")
+    __slots__ = ("_complete", "_early", "_left_out", "_newest", "_reached")
 
     strictly: ClassVar[bool] = False
     """Whether a replica may not tell two rows of one time."""
@@ -67,6 +69,7 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
         self._early = [list(told) for told in state.early]
         self._newest = state.newest
         self._complete = state.complete_before
+        self._left_out = list(state.left_out or (NONE_LEFT_OUT,) * len(state.replicas))
         self._restore(state.ties)
 
     @abstractmethod
@@ -119,6 +122,10 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
                 last = int(np.searchsorted(rows.start, self._newest))
                 self._start_over(port, rows.slice(max(last, beyond), rows.rows))
             self._reached[port] = int(rows.start[-1])
+            duplicates = 0 if self.strictly else beyond - tied - len(new_ties)
+            passed_over = beyond - duplicates - len(new_ties)
+            if duplicates or passed_over:
+                self._left_out[port] += LeftOut(duplicates=duplicates, passed_over=passed_over)
         return [self._passed_on(batch, rows, new_ties, beyond)]
 
     def _passed_on(self, batch: EventBatch, rows: EventBatch, ties: NDArray[np.int64], beyond: int) -> EventBatch:
@@ -144,12 +151,21 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
             raise BrokenOrder.by(f"{self._where}, replica {port}", element_at(rows, at), after)
 
     def _begin_anew(self, port: Port) -> None:
+        self._left_out += [NONE_LEFT_OUT] * (port == len(self._reached))
         self._reached[port : port + 1] = [BEGINNING]
         self._early[port : port + 1] = [[]]
+
+    def _left_out_of(self, port: Port) -> LeftOut:
+        return self._left_out[port]
+
+    def left_out(self) -> LeftOut:
+        """What became of the rows that did not go out; those of a replica that has not joined wait."""
+        return super().left_out() + LeftOut(unsent=self.buffered())
 
     def detach(self, port: Port) -> None:
         """Listen to a replica no longer, and forget what waited until it has joined."""
         super().detach(port)
+        self._unheard += sum(batch.rows for batch in self._early[port])
         self._early[port] = []
 
     def buffered(self) -> int:
@@ -168,4 +184,5 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
             self._complete,
             self._ties(),
             tuple(map(tuple, self._early)),
+            tuple(self._left_out),
         )

@@ -20,6 +20,7 @@ from slackwater.errors import PlanError, message
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.kinds import Kind
 from slackwater.operators.emission import NOTHING, Emission
+from slackwater.operators.left_out import LeftOut
 from slackwater.operators.merging.kept_word import said_after
 from slackwater.operators.operator import Operator
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -64,7 +65,7 @@ class ReplicaMerge(Operator[StateT]):
 
     begins_feedback = True
 
-    __slots__ = ("_no_rows", "_ordered", "_replicas", "_where")
+    __slots__ = ("_no_rows", "_ordered", "_replicas", "_unheard", "_where")
 
     def __init__(
         self, replicas: Sequence[Replica], no_rows: pa.RecordBatch, where: str, ordered: Sequence[Port] = ()
@@ -73,6 +74,7 @@ class ReplicaMerge(Operator[StateT]):
         self._ordered = frozenset(ordered)
         self._no_rows = no_rows
         self._where = where
+        self._unheard = 0
 
     @property
     def replicas(self) -> tuple[Replica, ...]:
@@ -87,6 +89,10 @@ class ReplicaMerge(Operator[StateT]):
     @abstractmethod
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         """Take elements of a replica; of punctuations only those that count are among them."""
+
+    @abstractmethod
+    def _left_out_of(self, port: Port) -> LeftOut:
+        """What became of the rows of a replica that did not go out; nothing is said of those that wait."""
 
     def _tells(self, port: Port) -> int:  # noqa: ARG002 - where nothing is remembered, nothing depends on it
         """How many events a replica has told of those that are remembered."""
@@ -104,6 +110,7 @@ class ReplicaMerge(Operator[StateT]):
         """Merge what a replica tells; a replica that is detached is not listened to."""
         replica = self._replicas[port]
         if not replica.attached or not len(batch):
+            self._unheard += batch.rows
             return NOTHING
         if replica.ending:
             self._replicas[port] = replace(replica, flushed=(*replica.flushed, batch.data()))
@@ -134,7 +141,9 @@ class ReplicaMerge(Operator[StateT]):
 
     def listen_again(self) -> None:
         """Take it that replicas which had ended go on: a query was resumed, and has new sources."""
-        self._replicas = [replace(one, ended=False, ending=False, flushed=()) for one in self._replicas]
+        for port in range(len(self._replicas)):
+            self._unheard += sum(batch.rows for batch in self._taken_flush(port))
+        self._replicas = [replace(one, ended=False, ending=False) for one in self._replicas]
 
     def on_end(self, port: Port) -> Emission:
         """Note that a replica has ended; with the last of them, so does the output."""
@@ -145,6 +154,9 @@ class ReplicaMerge(Operator[StateT]):
         listened_to = self._listened_to()
         if listened_to:
             told += self._agree_before(self._furthest(listened_to), FOREVER)
+        for other in listened_to:
+            # Nothing of it goes out any more; it is counted like all that comes too late to be told.
+            told += [one for batch in self._taken_flush(other) for one in self._merge(other, batch)]
         self._finish()
         return Emission.of(*told)
 
@@ -173,9 +185,13 @@ class ReplicaMerge(Operator[StateT]):
 
     def _agree_before(self, port: Port, t: Instant) -> list[EventBatch]:
         """Let the output be what a replica has told of the time before an instant, in its flush, too."""
-        flushed, self._replicas[port] = self._replicas[port].flushed, replace(self._replicas[port], flushed=())
-        rows = [told for batch in flushed if batch.rows for told in self._merge(port, batch)]
+        rows = [told for batch in self._taken_flush(port) for told in self._merge(port, batch)]
         return [*rows, *self._merge(port, punctuation_like(self._no_rows, t))]
+
+    def _taken_flush(self, port: Port) -> list[EventBatch]:
+        """What steps above a replica have flushed; it is there only once."""
+        flushed, self._replicas[port] = self._replicas[port].flushed, replace(self._replicas[port], flushed=())
+        return [batch for batch in flushed if batch.rows]
 
     def attach(self, port: Port, tells_from: Instant) -> None:
         """Listen to a replica, a new one or one that was detached, that tells everything from a time on."""
@@ -193,11 +209,36 @@ class ReplicaMerge(Operator[StateT]):
         waiting = self.waits_to_join()
         self._replicas[port] = replace(self._replicas[port], tells_from=BEGINNING)
         told = self._merge(port, also_told) if also_told.rows else []
+        self._uncount(port, also_told.rows)
         return Emission.of(*told, *self._joined(waiting))
 
     def detach(self, port: Port) -> None:
-        """Listen to a replica no longer."""
+        """Listen to a replica no longer, and forget what steps above it have flushed."""
+        self._unheard += sum(batch.rows for batch in self._taken_flush(port))
         self._replicas[port] = replace(self._replicas[port], attached=False)
+
+    def left_out(self) -> LeftOut:
+        """What became of the rows that did not go out, of all replicas."""
+        flushed = sum(batch.rows for replica in self._replicas for batch in replica.flushed)
+        return sum(self.left_out_by_replica(), LeftOut(unsent=flushed))
+
+    def _uncount(self, port: Port, rows: int) -> None:
+        """Take rows out of the duplicates of a replica: the merge has made them itself."""
+
+    def duplicates(self) -> int:
+        """How many rows were of events that the merge had already."""
+        return sum(one.duplicates for one in self.left_out_by_replica())
+
+    def left_out_by_replica(self) -> list[LeftOut]:
+        """What became of the rows of each replica that did not go out; nothing is said of those that wait.
+
+        An event that several replicas have told, and that is contradicted, counts once, for the first of them.
+        """
+        return [self._left_out_of(port) for port in range(len(self._replicas))]
+
+    def ignored_rows(self) -> int:
+        """How many rows came from replicas that are not listened to, since the operator was built."""
+        return self._unheard
 
     def of_interest_from(self, port: Port) -> Instant:  # noqa: ARG002 - to all replicas the same, joined or not
         """What all replicas need not tell any more: events that the output has frozen, be they told or left out.

@@ -70,6 +70,12 @@ class MergeRevised(RevisedReplicas[MultisetState]):
             payloads.word_offsets, payloads.words, at, row, self._lines,
         )  # fmt: skip
 
+    def _untold(self) -> int:
+        return kernel.recount(self._nodes, self._entries, self._counters, self._standing, events.NOBODY)
+
+    def _leave_out_what_only_it_told(self, port: Port) -> None:
+        kernel.recount(self._nodes, self._entries, self._counters, self._standing, port)
+
     def of_interest_from(self, port: Port) -> Instant:
         """All, unless what is told is frozen: an end that a replica has not told is taken for one that was revised."""
         return super().of_interest_from(port) if self._agreement.tell is Tell.FROZEN else BEGINNING

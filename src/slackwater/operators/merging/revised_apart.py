@@ -23,6 +23,7 @@ from slackwater.events.gather import gather
 from slackwater.events.kinds import Kind
 from slackwater.kernels import event_index
 from slackwater.kernels import events_apart as kernel
+from slackwater.operators.left_out import NONE_LEFT_OUT
 from slackwater.operators.merging.event_index import EventIndex, EventIndexState
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.operators.row_bytes import RowCodec
@@ -31,6 +32,7 @@ from slackwater.progress.instants import BEGINNING, FOREVER
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from slackwater.operators.left_out import LeftOut
     from slackwater.operators.row_bytes import RowBytes
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
@@ -83,14 +85,17 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
         return int(self._told.counters[kernel.COMPLETE])
 
     @property
-    def ignored(self) -> int:
+    def passed_over(self) -> int:
         """How many elements came when all was said about their time: a replica that lags behind tells many."""
         return int(self._told.counters[kernel.IGNORED])
 
     @property
-    def contradicted(self) -> int:
+    def other_ends(self) -> int:
         """How many events a replica froze otherwise than those before it, whom the output had followed."""
         return int(self._told.counters[kernel.CONTRADICTED])
+
+    def _left_out_of(self, port: Port) -> LeftOut:  # noqa: ARG002 - it is there to be measured, and does not say whose
+        return NONE_LEFT_OUT
 
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         payloads = self._codec.encode(batch.payload)

@@ -15,6 +15,7 @@ from slackwater.events.gather import gather
 from slackwater.events.kinds import Kind
 from slackwater.kernels import replica_standing as standing
 from slackwater.kernels import replicated_events as kernel
+from slackwater.operators.left_out import LeftOut
 from slackwater.operators.merging.kept_word import element_at
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.operators.row_bytes import WORD, RowCodec
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     _Column = NDArray[np.int64]
     _Arrays = tuple[_Column, _Column, NDArray[np.int32], _Column, _Column]
 
-_INSERT = int(Kind.INSERT)  # a plain number compares faster
+_INSERT, _ADJUST = int(Kind.INSERT), int(Kind.ADJUST)  # plain numbers compare faster
 _LEAST_NODES: Final = 1_024
 _LINES: Final = 4_136
 """Lines that a call may tell beyond one per element; it is called again when there are more.
@@ -76,19 +77,23 @@ _REVISION = {
 
 def _fresh(replicas: int) -> _Column:
     """The standing of replicas that have told nothing."""
-    fresh = np.full((replicas, standing.STANDING), BEGINNING, dtype=np.int64)
-    fresh[:, standing.TELLS] = 0
+    fresh = np.zeros((replicas, standing.STANDING), dtype=np.int64)
+    fresh[:, [standing.SAID, standing.NEWEST]] = BEGINNING
     return fresh
 
 
 class RevisedReplicas(ReplicaMerge[StateT]):
-    """Holds one node for each start and payload; subclasses say what a replica's elements do to them."""
+    """Holds one node for each start and payload; subclasses say what a replica's elements do to them.
+
+    `final` says that no replica revises anything, so that an event is frozen as soon as its start is.
+    """
 
     __slots__ = (
         "_agreement",
         "_bounds",
         "_codec",
         "_counters",
+        "_final",
         "_held",
         "_lag",
         "_lines",
@@ -106,6 +111,8 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         resume: StateT | None = None,
         agreement: Agreement | None = None,
         ordered: Sequence[Port] = (),
+        *,
+        final: bool = False,
     ) -> None:
         super().__init__(resume.replicas if resume else (Replica(),) * replicas, no_rows, where, ordered)
         self._codec = RowCodec(no_rows.schema, where)
@@ -116,6 +123,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         else:
             self._restore(resume)
         self._agreement = agreement or Agreement.first()
+        self._final = final
         assert isinstance(self._agreement.lag, int), "a lag in the units of the stream"
         self._lag = self._agreement.lag
         self._rules = self._as_rules()
@@ -146,7 +154,8 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         chosen = self._agreement
         attached = sum(replica.attached for replica in self._replicas)
         quorum = max(1, math.ceil(chosen.quorum * attached))
-        return np.array([_FIRST[chosen.tell], quorum, _REVISION[chosen.revise], self._lag])
+        first = standing.WHEN_FINAL if self._final and chosen.tell is Tell.FROZEN else _FIRST[chosen.tell]
+        return np.array([first, quorum, _REVISION[chosen.revise], self._lag])
 
     def _tells(self, port: Port) -> int:
         return int(self._standing[port, standing.TELLS])
@@ -160,14 +169,25 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         return int(self._counters[kernel.COMPLETE])
 
     @property
-    def ignored(self) -> int:
-        """How many elements came when all was said about their time: a replica that lags behind tells many."""
-        return int(self._counters[kernel.IGNORED])
+    def other_ends(self) -> int:
+        """How many events a replica froze with another end than those before it, whom the output had followed."""
+        return int(self._counters[kernel.OTHER_ENDS])
 
-    @property
-    def contradicted(self) -> int:
-        """How many events a replica froze otherwise than those before it, whom the output had followed."""
-        return int(self._counters[kernel.CONTRADICTED])
+    def _left_out_of(self, port: Port) -> LeftOut:
+        duplicates, contradicted, passed_over, revised = self._standing[port, standing.DUPLICATES :].tolist()
+        return LeftOut(duplicates, contradicted, passed_over, revised)
+
+    def _uncount(self, port: Port, rows: int) -> None:
+        self._standing[port, standing.DUPLICATES] -= rows
+
+    @abstractmethod
+    def _untold(self) -> int:
+        """How many events are still to be told, or left out."""
+
+    def left_out(self) -> LeftOut:
+        """What became of the rows that did not go out. Cost: O(nodes)."""
+        corrections = int(self._counters[kernel.CORRECTIONS])
+        return super().left_out() + LeftOut(corrections=corrections, unsent=self._untold())
 
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         self._refuse_empty(port, batch)
@@ -213,7 +233,11 @@ class RevisedReplicas(ReplicaMerge[StateT]):
             # together.
             payload = self._codec.decode_some(self._held.view(np.uint8), WORD * begins, WORD * lengths)
         start, end = lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy()
-        prior = lines[kernel.OUT_PRIOR].copy() if adjusts else None
+        prior = None
+        if adjusts:
+            prior = lines[kernel.OUT_PRIOR].copy()
+            # One that takes an event back corrects what the insert had told, so that both add nothing.
+            self._counters[kernel.CORRECTIONS] += adjusts + np.count_nonzero((kinds == _ADJUST) & (end == start))
         return EventBatch(payload, start, end, kinds, prior)
 
     # ---- memory ----------------------------------------------------------------------------------------------------
@@ -253,15 +277,26 @@ class RevisedReplicas(ReplicaMerge[StateT]):
 
     def _forget_told(self, port: Port) -> None:
         self._nodes[:, kernel.ENDS + port] = kernel.NOWHERE
+        self._leave_out_what_only_it_told(port)
         self._bounds[:, port] = BEGINNING
-        self._standing[port] = _fresh(1)[0]
+        self._standing[port, : standing.DUPLICATES] = _fresh(1)[0, : standing.DUPLICATES]
         self._rules = self._as_rules()
 
+    @abstractmethod
+    def _leave_out_what_only_it_told(self, port: Port) -> None:
+        """Count the events as contradicted that are not told, and that nobody tells now that a replica is gone."""
+
+    def forget_held(self) -> None:
+        """Forget the events that are not told: whoever asks for it has sent them."""
+        self._finish()
+
     def _finish(self) -> None:
-        complete, (ignored, contradicted) = self.complete_before, (self.ignored, self.contradicted)
+        kept = [kernel.OTHER_ENDS, kernel.CORRECTIONS]
+        complete, counts, left_out = self.complete_before, self._counters[kept], self._standing
         self._empty()
         self._counters[[kernel.COMPLETE, kernel.SETTLED]] = complete
-        self._counters[kernel.IGNORED], self._counters[kernel.CONTRADICTED] = ignored, contradicted
+        self._counters[kept] = counts
+        self._standing[:, standing.DUPLICATES :] = left_out[:, standing.DUPLICATES :]
 
     def buffered(self) -> int:
         """How many events are not frozen."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slackwater.kernels import replicated_events as kernel
+from slackwater.kernels.replica_standing import CONTRADICTED
 from slackwater.operators.merging.revised_replicas import RevisedReplicas, RevisedState
 
 if TYPE_CHECKING:
@@ -41,9 +42,11 @@ class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
         resume: RevisedState | None = None,
         agreement: Agreement | None = None,
         ordered: Sequence[Port] = (),
+        *,
+        final: bool = False,
     ) -> None:
         self._hashes = np.zeros(kernel.AHEAD + 1, dtype=np.int64)
-        super().__init__(replicas, no_rows, where, resume, agreement, ordered)
+        super().__init__(replicas, no_rows, where, resume, agreement, ordered, final=final)
 
     def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
         kinds, ends = batch.kinds(), batch.ends()
@@ -51,6 +54,18 @@ class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
             *self._state(), port, self._rules, self._standing, kinds, batch.start, ends, payloads.word_offsets,
             payloads.words, at, row, self._hashes, self._lines,
         )  # fmt: skip
+
+    def _untold(self) -> int:
+        alive = self._nodes[self._alive()]
+        return int(alive[:, kernel.MOST].sum() - np.count_nonzero(alive[:, kernel.OUT_END] != kernel.NOWHERE))
+
+    def _leave_out_what_only_it_told(self, port: Port) -> None:
+        alive = self._alive()
+        told = self._nodes[alive, kernel.OUT_END] != kernel.NOWHERE
+        told |= (self._nodes[alive, kernel.ENDS :] != kernel.NOWHERE).any(axis=1)
+        left_out = alive[~told]
+        self._standing[port, CONTRADICTED] += self._nodes[left_out, kernel.MOST].sum()
+        self._nodes[left_out, kernel.MOST] = 0
 
     def snapshot(self) -> RevisedState:
         """Return the nodes. Cost: a copy of all that lives."""

@@ -190,6 +190,7 @@ class Replicas:
         merged_before, replicas = step.operator.complete_before, step.operator.replicas
         joined = [replica.has_joined(merged_before) for replica in replicas]
         leading = [has and not arc.ended for has, arc in zip(joined, step.inputs, strict=True)]
+        left_out = step.operator.left_out_by_replica()
         for arc, replica, has_joined in zip(step.inputs, replicas, joined, strict=True):
             yield ReplicaStanding(
                 step.name,
@@ -203,6 +204,7 @@ class Replicas:
                 merged_before=merged_before,
                 alone=replica.attached and not has_joined and not any(leading),
                 calendar=merge.schema.calendar,
+                left_out=left_out[arc.port],
             )
 
 

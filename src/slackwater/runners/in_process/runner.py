@@ -235,6 +235,7 @@ class InProcessRunner:
             step.counters.late = step.operator.late()
             step.counters.duplicates = step.operator.duplicates()
             step.counters.ignored = step.operator.ignored_rows()
+            step.counters.leave_out(step.operator.left_out())
             if step.idle_since is not None:
                 step.counters.idle_waiting += now - step.idle_since
                 step.idle_since = now

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from slackwater.operators.left_out import NONE_LEFT_OUT, LeftOut
 from slackwater.progress.instants import BEGINNING, format_instant
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class ReplicaStanding:
     """Whether it waits to join and nobody is left who could bring the merged stream as far as that."""
 
     calendar: bool
+    left_out: LeftOut = NONE_LEFT_OUT
+    """What became of its rows that did not go out: how many were duplicates, contradicted or passed over."""
+
     gap_before: Instant = BEGINNING
     """Where it took over without having joined: the time before which events may be missing."""
 
@@ -72,7 +76,8 @@ class ReplicaStanding:
         if self.gap_before > BEGINNING:
             how += "; took over from replicas that had fallen silent: events before "
             how += f"{self._show(self.gap_before)} may be missing"
-        return f"{self.step}, replica {self.replica} ({self.name}): {how}{', ended' if self.ended else ''}"
+        how += ", ended" if self.ended else ""
+        return f"{self.step}, replica {self.replica} ({self.name}): {how}{self.left_out.told()}"
 
     def _show(self, instant: Instant) -> str:
         return format_instant(instant, calendar=self.calendar)
@@ -93,8 +98,9 @@ def standings_by_column(step: str, merge: MergeByColumnOperator, *, calendar: bo
             merged_before=merge.complete_before,
             alone=False,
             calendar=calendar,
+            left_out=left_out,
             gap_before=one.gap_before,
             takes_over_past=one.takes_over_past,
         )
-        for port, one in enumerate(merge.standings())
+        for port, (one, left_out) in enumerate(zip(merge.standings(), merge.left_out_by_replica(), strict=True))
     ]

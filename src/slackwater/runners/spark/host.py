@@ -178,6 +178,7 @@ def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> It
     metrics.duplicates = metrics.duplicates_total - shard.duplicates_before
     metrics.held, metrics.runs = shard.buffered(), shard.runs()
     metrics.complete_before = totals.complete_before
+    metrics.leave_out(shard.left_out())
 
 
 def _encoded(output: str, batches: Iterable[pa.RecordBatch], metrics: Metrics) -> Iterator[dict[str, Any]]:

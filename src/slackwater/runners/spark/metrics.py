@@ -13,6 +13,7 @@ from slackwater.progress.instants import BEGINNING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from slackwater.operators.left_out import LeftOut
     from slackwater.progress.instants import Instant
 
 ItemT = TypeVar("ItemT")
@@ -37,6 +38,15 @@ class Metrics:
     rows_out_total: int = 0
     late_total: int = 0
     duplicates_total: int = 0
+    contradicted_total: int = 0
+    """Rows of replicas that the one that led lacked, and that are not in the output."""
+
+    passed_over_total: int = 0
+    """Rows of replicas whose time the merged stream had passed: emitted before or not, there is no telling."""
+
+    unsent: int = 0
+    """Rows of replicas that a merge has neither sent nor left out yet."""
+
     held: int = 0
     """Rows and groups that wait, for late rows or for the end of their window."""
 
@@ -72,6 +82,11 @@ class Metrics:
             if not found:
                 return
             yield found[0]
+
+    def leave_out(self, counts: LeftOut) -> None:
+        """Take over what merges of replicas say of the rows that they did not send."""
+        self.contradicted_total, self.passed_over_total = counts.contradicted, counts.passed_over
+        self.unsent = counts.unsent
 
     def as_row(self) -> dict[str, Any]:
         """One value for each column."""

@@ -12,6 +12,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import RunError, message
+from slackwater.operators.left_out import NONE_LEFT_OUT
 from slackwater.operators.merging.by_column import MergeByColumnOperator
 from slackwater.operators.merging.divergence import CompareReplicasOperator
 from slackwater.operators.merging.replica_merge import ReplicaMerge
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import EventBatch
     from slackwater.operators.emission import Emission, OutputName
+    from slackwater.operators.left_out import LeftOut
     from slackwater.operators.operator import Operator
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Duration, Instant
@@ -167,6 +169,10 @@ class Shard:
     def duplicates(self) -> int:
         """How many rows have been left out as duplicates since the query began."""
         return sum(operator.duplicates() for operator in self._operators.values())
+
+    def left_out(self) -> LeftOut:
+        """What has become of the rows, since the query began, that merges of replicas did not send."""
+        return sum((operator.left_out() for operator in self._operators.values()), NONE_LEFT_OUT)
 
     def buffered(self) -> int:
         """How many rows and groups wait."""

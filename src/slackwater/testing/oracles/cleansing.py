@@ -77,10 +77,21 @@ class Told:
 
     table: TemporalTable
     tells_from: Instant = BEGINNING
+    final: bool = False
+    """Whether it never revises anything."""
+
+    ended: bool = False
+    """Whether all replicas have ended, so that nobody gives an event an end that has none."""
 
     def takes_part(self, event: TemporalEvent) -> bool:
         """Whether it can be asked about an event: it tells of that time, and the event is frozen there."""
-        return event.start >= self.tells_from and is_over(event, self.table.complete_before)
+        return event.start >= self.tells_from and self.is_over(event, self.table.complete_before)
+
+    def is_over(self, event: TemporalEvent, complete_before: Instant) -> bool:
+        """Whether it cannot change any more that there is such an event, or none."""
+        if self.final or (self.ended and event.end == FOREVER):
+            return event.start < complete_before or complete_before == FOREVER
+        return is_over(event, complete_before)
 
     def of_key(self, event: TemporalEvent) -> int:
         """How many events it has of an event's payload and start."""
@@ -102,7 +113,7 @@ def contradictions(replicas: Sequence[Told], complete_before: Instant) -> Iterat
     """
     for event in sorted({event for told in replicas for event in told.table}, key=str):
         asked = [number for number, told in enumerate(replicas) if told.takes_part(event)]
-        if not is_over(event, complete_before) or not asked:
+        if not replicas[0].is_over(event, complete_before) or not asked:
             continue
         usual = _most([replicas[number].table.count(event) for number in asked])
         usual_of_key = _most([replicas[number].of_key(event) for number in asked])
@@ -115,6 +126,9 @@ def contradictions(replicas: Sequence[Told], complete_before: Instant) -> Iterat
             else:
                 continue
             assert isinstance(event.payload, tuple)
+            told = replicas[number]
+            if how.endswith(" end") and not told.final and event.end == FOREVER != told.table.complete_before:
+                continue  # it might have got another end, had the replica gone on
             yield Insert((*event.payload, number, how), event.start, event.end)
 
 

@@ -1,0 +1,124 @@
+"""Events without an end are merged, settled and compared like all others: while a query runs, and at its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import slackwater as sw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_LASTING = {"at": pa.int64(), "until": pa.int64(), "x": pa.int64()}
+_LAST_POINT = 2**63 - 2
+
+
+def _rows(times: Iterable[int]) -> list[dict[str, Any]]:
+    """Rows that have no end, but for each third."""
+    return [{"at": at, "until": None if at % 3 else at + 2, "x": at} for at in times]
+
+
+def _two(**known: bool) -> tuple[list[sw.PushSource], list[sw.OrderedStream]]:
+    sources = [sw.PushSource(_LASTING, name=name) for name in ("blue", "green")]
+    return sources, [sw.stream(source, time="at", until="until").assume_ordered(**known) for source in sources]
+
+
+def test_ordered_replicas_of_open_ended_events_are_emitted_while_the_query_runs() -> None:
+    """No key is known, so that events are counted; each goes out when a replica has come past its start."""
+    sources, replicas = _two()
+    seen: list[int] = []
+    query = sw.merge_replicas(*replicas).open(lambda rows: seen.extend(rows["x"].to_pylist()))
+    sources[0].push(_rows(range(1_000)))
+    query.work()
+    assert seen == list(range(999))
+    sources[1].push(_rows(range(1_002)))
+    query.work()
+    assert seen == list(range(1_001))
+    query.close()
+    assert seen == list(range(1_002))
+
+
+def test_disordered_replicas_of_open_ended_events_are_emitted_while_the_query_runs() -> None:
+    """The promise of a patience is enough: what is only inserted cannot change once its start is complete."""
+    sources = [sw.PushSource(_LASTING, name=name) for name in ("blue", "green")]
+    replicas = [
+        sw.stream(source, time="at", until="until").sort(3, every=sw.Every.rows(1), late=sw.Late.drop())
+        for source in sources
+    ]
+    seen: list[int] = []
+    query = sw.merge_replicas(*replicas).open(lambda rows: seen.extend(rows["x"].to_pylist()))
+    for source in sources:
+        source.push(_rows([1, 0, 3, 2, 10]))
+    query.work()
+    assert seen == [0, 1, 2, 3]
+    query.close()
+    assert seen == [0, 1, 2, 3, 10]
+
+
+@pytest.mark.parametrize("attachable", [False, True])
+def test_a_point_at_the_last_instant_is_emitted_at_the_end(attachable: bool) -> None:
+    """Its end is FOREVER, which no promise passes."""
+    rows = [{"at": 1}, {"at": _LAST_POINT}]
+    replicas = [sw.stream(rows, time="at").assume_ordered() for _ in range(2)]
+    assert sw.merge_replicas(*replicas, attachable=attachable).run().table["at"].to_pylist() == [1, _LAST_POINT]
+
+
+def _changes(name: str, rows: Sequence[tuple[str | int | None, ...]]) -> sw.RevisedStream:
+    columns = ("change", "at", "until", "until_before", "x")
+    schema = pa.schema({"change": pa.string(), **dict.fromkeys(columns[1:], pa.int64())})
+    table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], schema)
+    return sw.changes(table, time="at", until="until", name=name)
+
+
+_TOLD = [
+    ("insert", 1, None, None, 1),
+    ("insert", 2, 5, None, 2),
+    ("insert", 3, None, None, 3),
+    ("adjust", 3, 6, None, 3),
+    ("punctuate", 9, None, None, None),
+]
+
+
+def test_revised_replicas_hold_an_open_ended_event_and_what_is_behind_it_until_the_end() -> None:
+    """It may still get an end; at the end of all replicas it goes out without one."""
+    merged = sw.merge_replicas(_changes("blue", _TOLD), _changes("green", _TOLD))
+    assert merged.run().table.to_pylist() == [
+        {"at": 1, "until": None, "x": 1},
+        {"at": 2, "until": 5, "x": 2},
+        {"at": 3, "until": 6, "x": 3},
+    ]
+
+
+def test_half_frozen_emits_an_open_ended_event_of_revised_replicas_at_once() -> None:
+    """Which is why it is recommended there: the end may follow as a revision."""
+    agreement = sw.Agreement.half_frozen()
+    merged = sw.merge_replicas(_changes("blue", _TOLD), _changes("green", _TOLD), agreement=agreement)
+    assert merged.settle().run().table["x"].to_pylist() == [1, 2, 3]
+
+
+def test_settle_emits_open_ended_events_at_the_end() -> None:
+    """In order, with what waited behind them."""
+    assert _changes("blue", _TOLD).settle().run().table["until"].to_pylist() == [None, 5, 6]
+
+
+def test_compare_replicas_reports_an_open_ended_event_as_soon_as_the_other_is_past_its_start() -> None:
+    """Where replicas only insert, one that has come past the start without the event lacks it."""
+    sources, replicas = _two()
+    seen: list[dict[str, Any]] = []
+    query = sw.compare_replicas(*replicas).open(lambda rows: seen.extend(rows.to_pylist()))
+    sources[0].push(_rows([1, 2, 4]))
+    sources[1].push(_rows([1, 4]))
+    query.work()
+    assert seen == [{"at": 2, "until": None, "x": 2, "replica": 1, "divergence": "missing"}]
+    query.close()
+    assert len(seen) == 1
+
+
+def test_compare_replicas_reports_an_open_ended_event_of_revised_replicas_at_the_end() -> None:
+    """Until then it may get an end."""
+    lacking = [row for row in _TOLD if row[1] != 1]
+    found = sw.compare_replicas(_changes("blue", _TOLD), _changes("green", lacking)).run().table
+    assert found.to_pylist() == [{"at": 1, "until": None, "x": 1, "replica": 1, "divergence": "missing"}]
