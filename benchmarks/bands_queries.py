@@ -55,8 +55,6 @@ class Setting:
     patiences: tuple[str, str, str]
     window: str
     every: sw.Every = EVERY
-    quick_events: int = 2_000_000
-    """How many events a short run watches; of two million it takes the time."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ def streams_of(method: str, source: Any, setting: Setting, query: Asked) -> list
 
 def columns_of(setting: Setting, events: int) -> dict[str, NDArray[Any]]:
     """The columns of a stream: its times, and the paper's payload."""
-    times = setting.times(events)
+    times = setting.times(events)[:events]
     return {"at": times, **disordered.payload(len(times), groups=1_000)}
 
 

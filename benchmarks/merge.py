@@ -63,7 +63,7 @@ def run(report: Report, *, quick: bool) -> None:
     _live_doubled(report, Generator(many, stable_freq=0.01), repeats)
     merge_latency.run(report, seconds=3 if quick else 20)
     merge_growth.run(report, quick=quick)
-    merge_memory.run(report, few, many // 6 if quick else many // 2, quick=quick)
+    merge_memory.run(report, few, many // 2, quick=quick)
 
 
 # ---- figures 2 and 3 -------------------------------------------------------------------------------------------------
