@@ -30,6 +30,7 @@ from slackwater.operators.deduplicate import DeduplicateState
 from slackwater.operators.early_aggregate import EarlyAggregateState
 from slackwater.operators.known_keys import KnownState
 from slackwater.operators.latest_rows import PieceState
+from slackwater.operators.left_out import LeftOut
 from slackwater.operators.map_windows import MapWindowsState
 from slackwater.operators.matching_operator import MatchingState
 from slackwater.operators.merging.by_column import ByColumnState
@@ -72,7 +73,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     one.__name__: one
     for one in (
         AggregateState, ApartState, BandState, ByColumnState, CleanseState, CompareState, CutAtChangesState,
-        DeduplicateState, EarlyAggregateState, EventBatch, EventIndexState, Heard, KeyedState, KnownState,
+        DeduplicateState, EarlyAggregateState, EventBatch, EventIndexState, Heard, KeyedState, KnownState, LeftOut,
         MapWindowsState, MatchingState, MultisetState, OrderedState, PartialState, Piece, PieceState, PunctuateState,
         Replica, RevisedState, RowStoreState, SorterState, SortState, StreamProgress, Totals, UnionState,
         WaitingRoomState,
