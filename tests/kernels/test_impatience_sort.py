@@ -21,6 +21,12 @@ _ANY_TIME = st.integers(-(2**63), 2**63 - 2)
 _NEAR_TIME = st.integers(-50, 50)
 
 
+@pytest.fixture(autouse=True, params=[0, impatience_sort._FEW], ids=["dealt", "few together"])
+def _few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small examples are dealt to runs as large ones are, and sorted together as few events are."""
+    monkeypatch.setattr(impatience_sort, "_FEW", request.param)
+
+
 def _column(values: list[int]) -> NDArray[np.int64]:
     return np.array(values, dtype=np.int64)
 

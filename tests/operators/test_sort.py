@@ -22,6 +22,7 @@ from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.elements import Element, Insert, Punctuate, batch_of, elements_of
 from slackwater.events.gather import no_columns
 from slackwater.events.schema import EventSchema
+from slackwater.kernels import impatience_sort
 from slackwater.operators.emission import NOTHING
 from slackwater.operators.sort import SortOperator, SortState
 from slackwater.plan.node import StepNode
@@ -45,6 +46,12 @@ LASTING = EventSchema.of(
 
 NUMBERED = EventSchema.of(pa.schema({"at": pa.int64(), "n": pa.int64()}), time="at")
 """Point events that know in which place they came."""
+
+
+@pytest.fixture(autouse=True, params=[0, impatience_sort._FEW], ids=["dealt", "few together"])
+def _few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small examples are dealt to runs as large ones are, and sorted together as few events are."""
+    monkeypatch.setattr(impatience_sort, "_FEW", request.param)
 
 
 _BLOCK = 65_536

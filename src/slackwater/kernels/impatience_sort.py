@@ -8,6 +8,7 @@ deals event by event, and each event then waits for the search and the store of 
     times ──> block ──sorted──> what is younger than all before ──> the main run          (most of it, nearly always)
                                 the rest ─────────────────────────> stragglers            (cut and merged when due)
 
+Where few events come and wait, as behind frequent punctuations, all of them are kept in the main run, sorted anew.
 A block whose natural runs are long and late is kept as these; any other is sorted by what it is like (block_sort). The
 paper's own algorithm, with its variants, is in patience_dealing; docs/decisions/0008 compares the two.
 
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 _KEPT_PART: Final = 4
 """A piece that is less than one in so many parts of its block is copied, and the block let go."""
+
+_FEW: Final = 2_048
+"""Where no more events wait, all of them are sorted at once, again and again."""
 
 _SAMPLED: Final = 256
 """One in so many events of a block is looked at to guess whether most are late."""
@@ -129,8 +133,21 @@ class ImpatienceSorter:
     def _deal_staged(self) -> None:
         times = self._staged[0] if len(self._staged) == 1 else np.concatenate(self._staged)
         self._staged, self._staged_rows, self._staged_least = [], 0, _FOREVER
+        if not self._stragglers and self._in_blocks + len(times) <= _FEW:
+            self._deal_few(times)
+            return
         for first in range(0, len(times), BLOCK):
             self._deal(np.ascontiguousarray(times[first : first + BLOCK]))
+
+    def _deal_few(self, times: Column) -> None:
+        """Sort new events together with all that wait, where these are few: one call costs less than to deal them."""
+        new = Piece(times, np.arange(self._rows_dealt, self._rows_dealt + len(times)))
+        self._rows_dealt += len(times)
+        self._in_blocks += len(times)
+        waiting = concat([*self._main, new])
+        order = np.argsort(waiting.times, kind="stable")  # those that came later lie behind, and so do they where tied
+        self._main = deque([Piece(waiting.times[order], waiting.rows[order])])
+        self._main_tail = max(self._main_tail, int(self._main[0].times[-1]))
 
     def _deal(self, times: Column) -> None:
         """Sort a block; what is younger than everything before goes to the main run, the rest straggles."""
