@@ -37,7 +37,7 @@ test-long: $(READY) ## Spark killed at 20 moments; the laws and the merges of re
 mutants: $(READY) ## plant small bugs in kernels, operators and sinks, and list those that no test notices; OF=path MOST=60 SEED=1
 	@$(BIN)/python tools/mutants $(if $(OF),--of $(OF)) --most $(or $(MOST),60) --seed $(or $(SEED),1)
 
-bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|spark|all, QUICK=1 for the short run: a table, then one JSON line
+bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|deduplicate|spark|all, QUICK=1 for the short run: a table, then one JSON line
 	@$(BIN)/python benchmarks/run.py $(NAME) $(if $(QUICK),--quick)
 
 figures: $(READY) ## redraw docs/figures and fill the figures of README.md and benchmarks/README.md from benchmarks/results

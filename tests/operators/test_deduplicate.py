@@ -16,7 +16,7 @@ from slackwater.errors import BadDuration
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.elements import Insert, batch_of, elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
-from slackwater.operators import latest_rows
+from slackwater.operators import deduplicate, latest_rows
 from slackwater.operators.deduplicate import DeduplicateOperator
 from slackwater.operators.key_words import KeyWords
 from slackwater.operators.row_bytes import RowCodec
@@ -239,6 +239,17 @@ def test_a_state_is_not_changed_by_what_comes_after_it() -> None:
     assert ends[0] == ends[1] == [(2, "b", 2), (5, "a", 3)]
 
 
+def test_a_state_knows_which_rows_were_replaced_since_the_last_one() -> None:
+    """Also where nothing else has changed in the piece in which they lie."""
+    step = _step(10, Keep.LAST, ordered=False)
+    step.on_batch(0, _rows((1, "a", 1), (2, "b", 2)))
+    step.on_batch(0, punctuation_like(POINTS.no_rows, 3))
+    step.snapshot()
+    step.on_batch(0, _rows((3, "a", 3)))
+    step.on_batch(0, punctuation_like(POINTS.no_rows, 4))
+    assert _all(_step(10, Keep.LAST, ordered=False, resume=step.snapshot())) == [(2, "b", 2), (3, "a", 3)]
+
+
 @pytest.mark.parametrize("keep", Keep)
 @given(
     gaps=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=60),
@@ -258,6 +269,21 @@ def test_long_streams_of_small_batches_keep_few_pieces(
     wanted = deduplicate_oracle(events, [0], within, keep)
     assert sorted(out) == sorted((event.start, *event.payload) for event in wanted)  # type: ignore[misc]
     assert step.buffered() == 0
+
+
+@pytest.mark.parametrize("keep", Keep)
+@given(rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 9)), max_size=40))
+def test_rows_of_one_time_are_looked_at_together_however_many_batches_they_come_in(
+    keep: Keep, rows: list[tuple[int, int, int]]
+) -> None:
+    """Where batches are too long to be put together, too."""
+    events = [Insert((str(k), v), at) for at, k, v in sorted(rows, key=lambda row: row[0])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deduplicate, "_FEW", 0)
+        step = _step(1, keep)
+        out = _all(step, *(batch_of(events[first : first + 3], PAYLOAD) for first in range(0, len(events), 3)))
+    wanted = deduplicate_oracle(events, [0], 1, keep)
+    assert sorted(out) == sorted((event.start, *event.payload) for event in wanted)  # type: ignore[misc]
 
 
 def test_pieces_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,9 @@ repeat it; the next one after that is an original again. Of an original and the 
 first or the last. So it is a function of the temporal table: neither the cut into batches nor the order of arrival
 changes it. Where rows of one key have the same time, what is in them decides (tied_rows).
 
-Rows wait in a sort until their time is complete. Then, where the first is kept, it is known at once what becomes of a
-row: only keys are remembered. Where the last is kept, a row waits until its original is more than `within` back.
+Rows wait until their time is complete: in a sort, or, if they come in order, only those of the newest time. Then, where
+the first is kept, it is known at once what becomes of a row: only keys are remembered. Where the last is kept, a row
+waits until its original is more than `within` back.
 
 Invariants: rows in = rows out + rows held + duplicates. What is remembered of the past began at most `within` before
 complete_before. Output is ordered, and no two rows of it have the same key and time.
@@ -16,7 +17,7 @@ Cost: that of the sort, and a look-up for each row (known_keys).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -44,12 +45,19 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Duration, Instant
 
 
+_FEW: Final = 16_384
+"""Rows that are copied faster than looked at in two parts."""
+
+
 @dataclass(frozen=True)
 class DeduplicateState:
     """What the step remembers: its input's progress, the rows that wait, the keys, and what it has counted."""
 
     progress: StreamProgress
     waiting: SortState
+    newest: tuple[EventBatch, ...]
+    """Rows of an ordered input whose time is not complete."""
+
     known: KnownState
     latest: tuple[PieceState, ...]
     looked_at: int
@@ -78,6 +86,7 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         "_known",
         "_latest",
         "_looked_at",
+        "_newest",
         "_no_rows",
         "_ordered",
         "_progress",
@@ -109,6 +118,7 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         self._where = f"step {step!r}"
         self._progress = resume.progress if resume else StreamProgress()
         self._sort = SortOperator(schema, step, resume.waiting if resume else None)
+        self._newest = list(resume.newest) if resume else []
         self._known = KnownKeys(within, resume.known if resume else None)
         self._latest = LatestRows(resume.latest if resume else ())
         for begun_by, numbers in self._latest.kept():
@@ -120,20 +130,33 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         """Take the rows in; look at those whose time the batch as a whole completes."""
         before = self._progress.complete_before
         self._progress = self._progress.after(batch, self._where, ordered=self._ordered)
-        self._sort.on_batch(port, batch.data())
         bound = self._progress.complete_before
-        if bound <= before:
-            return NOTHING
-        # The sort goes by punctuations alone; one of our own also has it follow the order of the input.
-        complete = self._sort.on_batch(port, punctuation_like(self._no_rows, bound))
-        return self._send(complete.batches, before, bound)
+        if self._ordered:
+            if batch.rows:
+                data = batch.data()
+                self._newest.append(EventBatch(data.payload, data.start, data.end))
+            return self._send(self._in_order_before(bound), before, bound) if bound > before else NOTHING
+        complete = self._sort.on_batch(port, batch).batches  # it sees the same punctuations
+        return self._send(complete, before, bound) if bound > before else NOTHING
+
+    def _in_order_before(self, bound: Instant) -> list[EventBatch]:
+        """Take out the rows of an ordered input that are older than a bound."""
+        complete: list[EventBatch] = []
+        while self._newest and self._newest[0].start[-1] < bound:
+            complete.append(self._newest.pop(0))
+        if self._newest and self._newest[0].start[0] < bound:
+            cut = int(np.searchsorted(self._newest[0].start, bound))
+            complete.append(self._newest[0].slice(0, cut))
+            self._newest[0] = self._newest[0].slice(cut, len(self._newest[0]))
+        return complete
 
     def on_end(self, port: Port) -> Emission:
         """Look at every row, and say that none will follow."""
-        return self._send(self._sort.on_end(port).batches, self._progress.complete_before, FOREVER)
+        waiting = self._in_order_before(FOREVER) if self._ordered else self._sort.on_end(port).batches
+        return self._send(waiting, self._progress.complete_before, FOREVER)
 
     def _send(self, complete: Iterable[EventBatch], before: Instant, bound: Instant) -> Emission:
-        kept = [self._look_at(rows) for rows in complete if rows.rows]
+        kept = [self._look_at(rows) for rows in _by_whole_times([rows for rows in complete if rows.rows])]
         self._known.forget_before(_back(bound, self._within))
         if self._keep is Keep.FIRST:
             return Emission.of(*kept, punctuation_like(self._no_rows, bound))
@@ -156,7 +179,7 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         mine = found.replaced >= self._looked_at
         kept[found.replaced[mine] - self._looked_at] = False
         places = np.flatnonzero(kept)
-        chosen = self._chosen(rows, found)[places]
+        chosen = self._chosen(rows, found, places)
         left = rows if len(places) == rows.rows else rows.take_rows(chosen)
         older = found.replaced[~mine]
         self._duplicates += rows.rows - len(places) + len(older)
@@ -167,13 +190,13 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         self._latest.add(left, places + (self._looked_at - rows.rows), found.begun_by[places])
         return rows.slice(0, 0)
 
-    def _chosen(self, rows: EventBatch, found: Found) -> Column:
-        """For each row the one that is sent if it is kept: itself, unless it ties with a better one."""
+    def _chosen(self, rows: EventBatch, found: Found, places: Column) -> Column:
+        """For each row that is kept the one that is sent: itself, unless it ties with a better one."""
         others = np.flatnonzero(found.fates >= 0)
         if not len(others):
-            return np.arange(rows.rows)
+            return places
         firsts, greatest = found.fates[others], self._keep is Keep.LAST
-        return choose_among_ties(rows, firsts, others, self._compared, greatest=greatest)
+        return choose_among_ties(rows, firsts, others, self._compared, greatest=greatest)[places]
 
     def duplicates(self) -> int:
         """How many rows were left out because another one stands for them."""
@@ -185,13 +208,14 @@ class DeduplicateOperator(Operator[DeduplicateState]):
 
     def buffered(self) -> int:
         """How many rows wait, for their time to be complete or for a later one to take their place."""
-        return self._sort.buffered() + len(self._latest)
+        return self._sort.buffered() + sum(batch.rows for batch in self._newest) + len(self._latest)
 
     def snapshot(self) -> DeduplicateState:
         """Return what is remembered. Cost: that of a sort's, and a copy of the keys that are new."""
         return DeduplicateState(
             self._progress,
             self._sort.snapshot(),
+            tuple(self._newest),
             self._known.snapshot(),
             self._latest.snapshot(),
             self._looked_at,
@@ -204,6 +228,21 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         self._known.check()
         self._latest.check()
         assert 0 <= self._duplicates <= self._looked_at, (self._duplicates, self._looked_at)
+
+
+def _by_whole_times(batches: Sequence[EventBatch]) -> list[EventBatch]:
+    """Rows in order of time, cut so that all of one time are in one batch; few rows are not worth a cut."""
+    if len(batches) <= 1 or sum(batch.rows for batch in batches) <= _FEW:
+        return [EventBatch.concat(batches)] if batches else []
+    together: list[list[EventBatch]] = []
+    for batch in batches:
+        same = 0
+        if together and together[-1][-1].start[-1] == batch.start[0]:
+            same = int(np.searchsorted(batch.start, batch.start[0], side="right"))
+            together[-1].append(batch.slice(0, same))
+        if same < len(batch):
+            together.append([batch.slice(same, len(batch))])
+    return [EventBatch.concat(parts) for parts in together]
 
 
 def _back(bound: Instant, within: Duration) -> Instant:

@@ -71,7 +71,10 @@ class KnownKeys:
     [-1, -1, -2, -1]
     """
 
-    __slots__ = ("_first", "_forgotten", "_hashes", "_known", "_originals", "_segments", "_table", "_within", "_words")
+    __slots__ = (
+        "_first", "_forgotten", "_hashes", "_known", "_originals", "_scratch", "_segments", "_table", "_within",
+        "_words",
+    )  # fmt: skip
 
     def __init__(self, within: Duration, resume: KnownState | None = None) -> None:
         state = resume or KnownState()
@@ -92,6 +95,8 @@ class KnownKeys:
         self._first = state.next - self._known
         self._hashes = np.empty(self._known, dtype=np.int64)
         kernel.hash_keys(offsets, self._words, self._hashes)
+        # Written anew for each call: fresh memory would cost more than what is done in it.
+        self._scratch = np.empty((4, 0), dtype=np.int64)
         # There is no room for any row yet: the table is made with it.
         self._table = np.zeros(0, dtype=np.uint64)
 
@@ -99,17 +104,22 @@ class KnownKeys:
         return self._known
 
     def find(self, times: Column, keys: Words, first_row: int, *, keep_last: bool) -> Found:
-        """Find out which rows repeat others. They come in order of time, numbered from `first_row` on."""
+        """Find out which rows repeat others. They come in order of time, numbered from `first_row` on.
+
+        What is returned is good until the next call. Where the first is kept, `begun_by` means nothing.
+        """
         rows = len(times)
         self._make_room(rows, len(keys.words))
-        fates, begun_by, replaced, hashes = np.empty((4, rows), dtype=np.int64)
+        if rows > self._scratch.shape[1]:
+            self._scratch = np.empty((4, rows), dtype=np.int64)
+        fates, begun_by, replaced, hashes = self._scratch[:, :rows]
         kernel.hash_keys(keys.offsets, keys.words, hashes)
         held = self._table, self._originals, self._hashes, self._words, self._known, self._used
         times = np.ascontiguousarray(times)
         self._known, count = kernel.find_repeats(
             *held, times, hashes, *keys, self._within, first_row, keep_last, fates, begun_by, replaced
         )
-        return Found(fates, begun_by + self._first, replaced[:count])
+        return Found(fates, begun_by + self._first if keep_last else begun_by, replaced[:count])
 
     def forget_before(self, bound: Instant) -> None:
         """Learn that nothing repeats an original before the bound any more. It is left out when room is needed."""
@@ -140,14 +150,23 @@ class KnownKeys:
         old = int(np.searchsorted(self._times, self._forgotten))
         left = self._known - old
         gone = int(self._originals[old, kernel.AT]) if left else used
-        # Twice as many must fit as there are now, or all of them would be moved again soon.
-        room = max(_LEAST_ROOM, 2 * left + rows)
-        self._originals = _moved(self._originals[old : self._known], room)
+        # Half as many more must fit as there are now, or all of them would be moved again soon.
+        room, words_room = left + left // 2 + rows, (used - gone) + (used - gone) // 2 + words
+        if room <= len(self._originals) and words_room <= len(self._words) and len(self._table):
+            self._originals[:left] = self._originals[old : self._known]
+            self._hashes[:left] = self._hashes[old : self._known]
+            self._words[: used - gone] = self._words[gone:used]
+            self._table[:] = 0
+        else:
+            room = max(_LEAST_ROOM, 2 * left + rows)
+            self._originals = _moved(self._originals[old : self._known], room)
+            self._hashes = _moved(self._hashes[old : self._known], room)
+            self._words = _moved(self._words[gone:used], max(_LEAST_ROOM, 2 * (used - gone) + words))
+            # More places than originals, by a quarter at least.
+            self._table = np.zeros(1 << (room + room // 4).bit_length(), dtype=np.uint64)
         self._originals[:left, kernel.AT] -= gone
-        self._hashes = _moved(self._hashes[old : self._known], room)
-        self._words = _moved(self._words[gone:used], max(_LEAST_ROOM, 2 * (used - gone) + words))
         self._first, self._known = self._first + old, left
-        self._table = _table_of(self._hashes[:left], room)
+        kernel.fill_table(self._table, self._hashes[:left])
 
     def snapshot(self) -> KnownState:
         """Return what is remembered. Cost: a copy of what is new since the last time, and of small segments."""
@@ -197,13 +216,6 @@ def _first_words(offsets: Column, words: Column) -> Column:
     some = offsets[1:] > offsets[:-1]
     firsts[some] = words[offsets[:-1][some]]
     return firsts
-
-
-def _table_of(hashes: Column, room: int) -> NDArray[np.uint64]:
-    """A table with more places, by a quarter at least, than there is room for originals."""
-    table = np.zeros(1 << (room + room // 4).bit_length(), dtype=np.uint64)
-    kernel.fill_table(table, hashes)
-    return table
 
 
 def _joined_offsets(parts: list[Column]) -> Column:
