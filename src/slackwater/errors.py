@@ -18,16 +18,18 @@
         ├── SourceFailed         a source could not be read, or brought rows of other columns
         └── StepFailed           a user's function or a sink raised; names the step, the row and the cause
 
+and one that is no error: Interrupted, a KeyboardInterrupt that says what a query holds and how it goes on.
+
 Each message follows one formula, laid out by `message`: where, what was promised, what came, what to do. A text that
 is said in several places has a named constructor below, so that it is written and tested once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
 def message(headline: str, facts: Mapping[str, object] | None = None, hint: str = "") -> str:
@@ -290,3 +292,27 @@ class StepFailed(RunError):
         if row is not None:
             facts = {"row": f"{row} of the batch, counted from 0", "values": values, **facts}
         return cls(message(f"step {step!r} failed", facts))
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C stopped a query between two steps: nothing is lost, and it can go on. It is no SlackwaterError."""
+
+    query: Any = None
+    """The query, as it was left."""
+
+    emitted: tuple[object, ...] = ()
+    """The results of what was emitted so far, one for each output; set by run()."""
+
+    go_on: Callable[[], Any]
+    """Runs on to the end, and returns what the call that was interrupted would have returned."""
+
+    @classmethod
+    def at(cls, query: Any, now: str, go_on: Callable[[], Any]) -> Interrupted:
+        """Say what is held, and how to go on."""
+        hint = (
+            "`except KeyboardInterrupt as stop:` stop.go_on() runs on to the end; stop.query.snapshot() has what is "
+            "held, for open(resume=...); stop.query.close() sends it out"
+        )
+        stop = cls(message("the query was interrupted between two steps", {"now": now}, hint))
+        stop.query, stop.go_on = query, go_on
+        return stop

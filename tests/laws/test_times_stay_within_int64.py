@@ -192,7 +192,8 @@ def test_a_promise_by_the_clock_stays_within_int64(at: int, skew: str) -> None:
     on_demand = sw.Punctuations.on_demand(skew=skew)
     far, near = (sw.stream(one, time="at", punctuations=on_demand).sort() for one in (source, waiting))
     taken: list[int] = []
-    query = sw.union(far, near).open(lambda some: taken.extend(some["at"].cast(pa.int64()).to_pylist()), clock=clock)
+    take = lambda some: taken.extend(some["at"].cast(pa.int64()).to_pylist())  # noqa: E731
+    query = sw.union(far, near).open(take, clock=clock, on_late=take)
     for one in (source, waiting):
         one.push(pa.record_batch({"at": pa.array([at]).view(pa.timestamp("us"))}))
     query.work()

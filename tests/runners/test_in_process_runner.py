@@ -106,7 +106,7 @@ def test_the_rows_of_every_step_add_up() -> None:
 def test_counters_are_written_for_people() -> None:
     """On one line."""
     counters = Counters(rows_in=5, punctuations_in=1, rows_out=3, buffered=2, peak_buffered=4, idle_waiting=1_500_000)
-    assert str(counters) == "in 5 +1p, out 3 +0p, held 2 (peak 4), idle-waiting 1s500ms"
+    assert str(counters) == "total in 5 +1p, out 3 +0p, idle-waiting 1s500ms; now held 2 (peak 4)"
 
 
 def test_the_peak_counts_what_waits_everywhere_at_once() -> None:
@@ -205,7 +205,8 @@ def test_periodic_external_punctuations_are_t_plus_elapsed_minus_skew() -> None:
     union = sw.union(
         sw.stream(a, time="at").assume_ordered(), sw.stream(b, time="at", punctuations=said).assume_ordered()
     )
-    query = union.open(lambda batch: seen.extend(batch.column("v").to_pylist()), clock=clock)
+    take = lambda batch: seen.extend(batch.column("v").to_pylist())  # noqa: E731
+    query = union.open(take, clock=clock, on_late=lambda _: None)
     b.push({"at": _EPOCH + timedelta(microseconds=1_000), "v": 0})
     a.push([{"at": _EPOCH + timedelta(microseconds=at), "v": at} for at in (1_070, 1_071)])
     query.work()
@@ -287,7 +288,8 @@ def test_a_punctuated_but_disordered_live_source_is_asked_by_the_aggregate_that_
     said = sw.Punctuations.on_demand(skew="1s")
     rows: list[dict[str, Any]] = []
     counted = sw.stream(source, time="at", punctuations=said).tumbling("10s").aggregate(n=sw.count())
-    query = counted.open(lambda batch: rows.extend(batch.to_pylist()), clock=clock)
+    take = lambda batch: rows.extend(batch.to_pylist())  # noqa: E731
+    query = counted.open(take, clock=clock, on_late=lambda _: None)
     source.push([{"at": _EPOCH + timedelta(seconds=s)} for s in (8, 3)])
     query.work()
     assert rows == []

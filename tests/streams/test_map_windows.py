@@ -112,7 +112,8 @@ def test_a_live_window_is_handed_over_as_soon_as_it_is_complete() -> None:
     windows = sw.stream(source, time="at", punctuations=said).tumbling("10s")
     seen: list[int] = []
     answers = windows.map_windows(lambda rows: pa.table({"n": [rows.num_rows]}))
-    query = answers.open(lambda rows: seen.extend(rows.column("n").to_pylist()), clock=clock)
+    take = lambda rows: seen.extend(rows.column("n").to_pylist())  # noqa: E731
+    query = answers.open(take, clock=clock, on_late=lambda _: None)
     source.push([{"at": datetime(1970, 1, 1, 0, 0, second, tzinfo=UTC), "v": second} for second in (3, 1, 2)])
     query.work()
     assert seen == []

@@ -68,7 +68,9 @@ class AggregateOperator(InterestedOperator[AggregateState]):
     With `panes` the intervals of events are panes, and the answers are those of the windows made of them.
     """
 
-    __slots__ = ("_done_before", "_grouping", "_no_rows", "_open", "_ordered", "_panes", "_progress", "_said", "_where")
+    __slots__ = (
+        "_done_before", "_grouping", "_no_rows", "_open", "_ordered", "_panes", "_peak", "_progress", "_said", "_where",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -91,17 +93,20 @@ class AggregateOperator(InterestedOperator[AggregateState]):
         self._progress = resume.progress if resume else StreamProgress()
         self._open = OpenGroups(Partial.restored(one, self._grouping) for one in (resume.partials if resume else ()))
         self._said = resume.said if resume else BEGINNING
+        self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
         """Fold the rows into their groups, and release the groups that the batch as a whole completes."""
         assert insert_only(batch), "an aggregated stream has no adjusts"
         before = self._complete_before()
         self._progress = self._progress.after(batch, self._where, ordered=self._ordered)
-        bound = self._complete_before()
+        bound, held = self._complete_before(), len(self._open)
         done = self._open.release(bound) if self._panes is None else []
         rows = self._of_interest(batch.data()) if batch.rows else batch
         if rows.rows:
-            complete, still_open = Partial.of(rows, self._grouping).split(bound if self._panes is None else BEGINNING)
+            groups = Partial.of(rows, self._grouping)
+            self._peak = max(self._peak, held + len(groups))
+            complete, still_open = groups.split(bound if self._panes is None else BEGINNING)
             done += [complete] if len(complete) else []
             self._open.add(still_open)
         if self._panes is None:
@@ -170,6 +175,10 @@ class AggregateOperator(InterestedOperator[AggregateState]):
     def buffered(self) -> int:
         """How many groups are open, counted once in each partial that has them."""
         return len(self._open)
+
+    def peak_buffered(self) -> int:
+        """The most groups that there were at once: those of a batch beside those that were open."""
+        return self._peak
 
     def snapshot(self) -> AggregateState:
         """Return the open groups. Cost: O(log n); no row is copied."""

@@ -174,6 +174,10 @@ class MapWindowsOperator(Operator[MapWindowsState]):
         """The same as behind the step."""
         return self._sort.of_interest_from(port)
 
+    def peak_buffered(self) -> int:
+        """The most rows that waited."""
+        return self._sort.peak_buffered()
+
     def ignored_rows(self) -> int:
         """How many rows were left out."""
         return self._sort.ignored_rows()

@@ -174,6 +174,10 @@ class MatchingOperator(Operator[MatchingState]):
         """How many rows wait, plus how many may match again (or were not found expired yet)."""
         return self._room.buffered() + sum(side.linked for side in self._sides)
 
+    def peak_buffered(self) -> int:
+        """The most rows that waited for the other input."""
+        return self._room.peak
+
     def snapshot(self) -> MatchingState:
         """Return what waits and what lives. Cost: O(rows stored)."""
         now = self._room.complete_before

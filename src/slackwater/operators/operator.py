@@ -72,6 +72,13 @@ class Operator(ABC, Generic[StateT]):
         """How many events (or partial results) are held, for whatever reason."""
         return self.held_back()
 
+    def peak_buffered(self) -> int:
+        """The most that was held within a call, since the operator was built; 0 where no more is than between calls.
+
+        It is no part of the state.
+        """
+        return 0
+
     def late(self) -> int:
         """How many rows, since the very beginning, came too late and did not go to a band or the main output."""
         return 0

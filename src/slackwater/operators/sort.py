@@ -52,7 +52,7 @@ class SortOperator(InterestedOperator[SortState]):
     `length` is that of all events, where they have one, as in windows: then their ends need not be held.
     """
 
-    __slots__ = ("_holds_ends", "_intervals", "_length", "_no_rows", "_progress", "_rows", "_sorter", "_where")
+    __slots__ = ("_holds_ends", "_intervals", "_length", "_no_rows", "_peak", "_progress", "_rows", "_sorter", "_where")
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class SortOperator(InterestedOperator[SortState]):
         self._sorter = ImpatienceSorter(resume.times if resume else None)
         held = schema.payload.append(_END) if self._holds_ends else schema.payload
         self._rows = RowStore(held, resume.rows if resume else None)
+        self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
         """Take the rows in; send all that the last punctuation of the batch completes."""
@@ -80,6 +81,7 @@ class SortOperator(InterestedOperator[SortState]):
         if batch.rows:
             data = self._interest.rows_of(batch.data())
             self._sorter.add(data.start)
+            self._peak = max(self._peak, self._sorter.buffered)
             self._rows.append(
                 data.payload.append_column(_END, pa.array(data.ends())) if self._holds_ends else data.payload
             )
@@ -130,6 +132,10 @@ class SortOperator(InterestedOperator[SortState]):
     def buffered(self) -> int:
         """How many rows wait."""
         return self._sorter.buffered
+
+    def peak_buffered(self) -> int:
+        """The most rows that waited: all of a batch are taken in before any goes."""
+        return self._peak
 
     def snapshot(self) -> SortState:
         """Return what waits. Cost: O(segments); no row is copied."""

@@ -80,6 +80,10 @@ class UnionOperator(InterestedOperator[UnionState]):
         """How many rows wait."""
         return self._room.buffered()
 
+    def peak_buffered(self) -> int:
+        """The most rows that waited."""
+        return self._room.peak
+
     def snapshot(self) -> UnionState:
         """Return what waits. Cost: O(batches held)."""
         return UnionState(self._room.snapshot(), self._said)

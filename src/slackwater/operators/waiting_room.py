@@ -39,7 +39,7 @@ class WaitingRoomState:
 class WaitingRoom:
     """Buffers of several ordered inputs, released together as far as all of them have come."""
 
-    __slots__ = ("_frontier", "_held", "_rows", "_where")
+    __slots__ = ("_frontier", "_held", "_rows", "_where", "peak")
 
     def __init__(self, ports: int, where: str, resume: WaitingRoomState | None = None) -> None:
         self._where = where
@@ -47,6 +47,8 @@ class WaitingRoom:
         self._held: list[deque[EventBatch]] = [deque(batches) for batches in resume.held] if resume else []
         self._held = self._held or [deque() for _ in range(ports)]
         self._rows = sum(batch.rows for queue in self._held for batch in queue)
+        # The most rows that waited, or came to those that did; what comes to nobody and goes at once does not wait.
+        self.peak = self._rows
 
     @property
     def complete_before(self) -> Instant:
@@ -63,6 +65,7 @@ class WaitingRoom:
             # On an ordered input an event says as much as a punctuation at its own time.
             self._frontier.advance(port, data.start.item(-1))
             self._held[port].append(data)
+            self.peak = max(self.peak, self._rows + data.rows if self._rows else 0)
             self._rows += data.rows
         if batch.kind is not None and batch.rows < len(batch):
             self._frontier.advance(port, batch.punctuations().item(-1))

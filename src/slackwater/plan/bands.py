@@ -21,6 +21,7 @@ from slackwater.operators.banded_aggregate import BandedAggregateOperator, bande
 from slackwater.operators.emission import band_output
 from slackwater.plan.aggregating_steps import summed_up_in_words
 from slackwater.plan.combining_steps import Union
+from slackwater.plan.judging_promises import judged_later
 from slackwater.plan.node import SideOutput, StepNode, walk
 from slackwater.plan.ordering_steps import Punctuate, Sort
 from slackwater.plan.properties import Extent, Order, Properties
@@ -110,7 +111,7 @@ def dealt(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Lat
     one after the other, and no row is late for one that is not.
     """
     steps: list[RowStep] = []
-    at = node
+    at = node = judged_later(node)
     while isinstance(at, Where | Select | MapBatches | AssignWindow):
         steps.append(at)
         at = at.input

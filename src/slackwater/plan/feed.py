@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,19 @@ class Reader(Protocol):
 
     def close(self) -> None:
         """Release files and other resources."""
+        ...
+
+
+Pushes: TypeAlias = "list[tuple[pa.RecordBatch, Instant]]"
+"""Rows that arrived one after the other, each batch with the instant of its arrival."""
+
+
+@runtime_checkable
+class GivesTogether(Protocol):
+    """A reader of rows that may come in many small pushes, and can be taken together."""
+
+    def poll_together(self, max_rows: int) -> Pushes | None:
+        """Return the next pushes, in order, as many as have at most so many rows; None when there are none now."""
         ...
 
 

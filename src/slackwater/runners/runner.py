@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Counters:
-    """What one step has done so far."""
+    """What one step has done so far, in all; only `buffered` is of this moment."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -27,7 +27,7 @@ class Counters:
     """Events or partial results held now."""
 
     peak_buffered: int = 0
-    """The most that was ever held."""
+    """The most that was ever held at once, while a batch was worked on too."""
 
     idle_waiting: Duration = 0
     """For how long something was held back because an input was silent."""
@@ -67,8 +67,9 @@ class Counters:
         counts = ((name.replace("_", " "), getattr(self, name)) for name in names)
         left_out = "".join(f"{name} {count}, " for name, count in counts if count)
         return (
-            f"in {self.rows_in} +{self.punctuations_in}p, out {self.rows_out} +{self.punctuations_out}p, {left_out}"
-            f"held {self.buffered} (peak {self.peak_buffered}), idle-waiting {format_duration(self.idle_waiting)}"
+            f"total in {self.rows_in} +{self.punctuations_in}p, "
+            f"out {self.rows_out} +{self.punctuations_out}p, {left_out}"
+            f"idle-waiting {format_duration(self.idle_waiting)}; now held {self.buffered} (peak {self.peak_buffered})"
         )
 
 

@@ -21,9 +21,12 @@ from slackwater.sources.rows import batch_of_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from slackwater.plan.feed import Pushes
+
 Rows: TypeAlias = "pa.RecordBatch | pa.Table | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 """What may be pushed: Arrow data, one row as a mapping, or several."""
 
+_FAILED = "its feeder said so by fail(); mend that, and open a new query"
 CAPACITY = 1_000_000
 """How many rows may wait by default before push() blocks: about 100 MB of rows of 100 bytes."""
 
@@ -59,6 +62,7 @@ class PushSource:
         self._arrived: deque[tuple[pa.RecordBatch, Instant]] = deque()
         self._rows = 0
         self._closed = False
+        self._failure: BaseException | None = None
         self._clock: Clock = SystemClock()
         self._wake: Callable[[], None] = _nobody
         self._opened = False
@@ -81,8 +85,8 @@ class PushSource:
 
     @property
     def ended(self) -> bool:
-        """Whether it was closed and everything was taken."""
-        return self._closed and not self._arrived
+        """Whether it was closed and everything was taken; one that failed never ends."""
+        return self._closed and not self._arrived and self._failure is None
 
     def push(self, rows: Rows, timeout: float | None = None) -> None:
         """Add rows; they arrive now. Blocks while the source is full, at most `timeout` seconds."""
@@ -91,15 +95,42 @@ class PushSource:
             for taken, batch in enumerate(batches):
                 if self._rows >= self._capacity:
                     self._wake()  # the query must know of the rows that fill the source before its feeder waits
-                if not self._has_room.wait_for(lambda: self._rows < self._capacity or self._closed, timeout):
+                if not self._has_room.wait_for(self._is_over_or_has_room, timeout):
                     done = sum(earlier.num_rows for earlier in batches[:taken])
                     facts = {"source": self.name, "rows waiting": self._rows, "rows of this push taken": done}
                     hint = "the query is slower than its feeder, or nobody runs it"
                     raise TimeoutError(message("push waited too long for room", facts, hint))
+                if self._failure is not None:
+                    raise SlackwaterError(message("rows were pushed into a source that failed", {"source": self.name}))
                 if self._closed:
                     raise SlackwaterError(message("rows were pushed into a closed source", {"source": self.name}))
                 self._arrived.append((batch, self._clock.now()))
                 self._rows += batch.num_rows
+        self._wake()
+
+    def fail(self, error: BaseException) -> None:
+        """Say that the feeder has died: no more rows will come, and those that came are not all there should be.
+
+        The query takes what was pushed before, and then stops with SourceFailed, whose cause is the error. Closing
+        instead would tell it that everything was sent. May be called from any thread; only the first failure counts.
+
+        >>> source = PushSource({"x": pa.int64()}, name="clicks")
+        >>> source.fail(ConnectionError("the broker is gone"))
+        >>> source.poll(10)
+        Traceback (most recent call last):
+        slackwater.errors.SourceFailed: a source could not be read
+            source  clicks
+            cause   ConnectionError: the broker is gone
+            hint: its feeder said so by fail(); mend that, and open a new query
+        """
+        if not isinstance(error, BaseException):
+            hint = 'pass the exception: except Exception as error: source.fail(error), or RuntimeError("what happened")'
+            raise SlackwaterError(message("a source fails with an error", {"got": repr(error)}, hint))
+        with self._lock:
+            if self._closed:
+                raise SlackwaterError(message("a source that is closed cannot fail any more", {"source": self.name}))
+            self._failure = self._failure or error
+            self._has_room.notify_all()
         self._wake()
 
     def close(self) -> None:
@@ -124,17 +155,33 @@ class PushSource:
     def poll(self, max_rows: int) -> tuple[pa.RecordBatch, Instant] | None:
         """Take the next rows that arrived together."""
         with self._lock:
-            if not self._arrived:
-                return None
-            batch, arrived = self._arrived.popleft()
-            if batch.num_rows > max_rows:
-                self._arrived.appendleft((batch.slice(max_rows), arrived))
-                batch = batch.slice(0, max_rows)
-            was_full = self._rows >= self._capacity
-            self._rows -= batch.num_rows
-            if was_full:
-                self._has_room.notify_all()
-            return batch, arrived
+            return self._take(max_rows) if self._has_some() else None
+
+    def poll_together(self, max_rows: int) -> Pushes | None:
+        """Take all pushes that wait, up to so many rows, each with the instant of its arrival."""
+        with self._lock:
+            taken: Pushes = []
+            while max_rows > 0 and (self._arrived if taken else self._has_some()):
+                taken.append(self._take(max_rows))
+                max_rows -= taken[-1][0].num_rows
+            return taken or None
+
+    def _has_some(self) -> bool:
+        """Whether rows wait; when all have been taken, the failure of the feeder is raised, if there was one."""
+        if not self._arrived and self._failure is not None:
+            raise SourceFailed.unreadable(self.name, self._failure, _FAILED) from self._failure
+        return bool(self._arrived)
+
+    def _take(self, max_rows: int) -> tuple[pa.RecordBatch, Instant]:
+        batch, arrived = self._arrived.popleft()
+        if batch.num_rows > max_rows:
+            self._arrived.appendleft((batch.slice(max_rows), arrived))
+            batch = batch.slice(0, max_rows)
+        was_full = self._rows >= self._capacity
+        self._rows -= batch.num_rows
+        if was_full:
+            self._has_room.notify_all()
+        return batch, arrived
 
     def ignore_before(self, bound: Instant) -> None:
         """Show feeders that rows which end at or before the bound are of no interest: the query says so."""
@@ -143,7 +190,10 @@ class PushSource:
     def quiet_until(self) -> Instant | None:
         """Return the present when nothing waits: whatever comes later will be stamped later. None after the end."""
         with self._lock:
-            return None if self._arrived or self._closed else self._clock.now()
+            return None if self._arrived or self._closed or self._failure else self._clock.now()
+
+    def _is_over_or_has_room(self) -> bool:
+        return self._rows < self._capacity or self._closed or self._failure is not None
 
     def _as_batches(self, rows: Rows) -> list[pa.RecordBatch]:
         if isinstance(rows, pa.RecordBatch):

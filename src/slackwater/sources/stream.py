@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from slackwater.errors import PlanError, SchemaMismatch, message
 from slackwater.events.schema import EventSchema, TimeColumn
+from slackwater.plan.judging_promises import JudgePromises
 from slackwater.plan.node import SourceNode
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
 from slackwater.policies.punctuations import Punctuations, When
@@ -21,6 +22,7 @@ from slackwater.streams.ordered import OrderedStream
 
 if TYPE_CHECKING:
     from slackwater.plan.feed import Feed
+    from slackwater.policies.late import Late
 
 ARRIVED_AT = "arrived_at"
 """The time column of streams that bring none."""
@@ -35,6 +37,7 @@ def stream(
     schema: pa.Schema | None = None,
     punctuations: Punctuations | None = None,
     untimed_is_late: bool = False,
+    late: Late | None = None,
 ) -> DisorderedStream:
     """Make a stream of rows that bring their own times, in their order of arrival.
 
@@ -42,7 +45,9 @@ def stream(
     of one of these), an iterable of mappings, a PushSource, a DataFrame of Spark, streaming or not, or Parquet files
     that Spark finds (`parquet_files`). `time` names the column of event times; `until` the column of their ends,
     exclusive, where null means "not known yet".
-    `punctuations` says when a live source may promise that a time is complete.
+    `punctuations` says when a live source may promise that a time is complete. A row that comes behind a promise is
+    late: by default it goes to the late output, with the bound it missed, and `late` says what else becomes of it. A
+    sort() or in_bands() with a patience decides by its own policy, unless `late` was given here.
 
     A row whose time is null stops the query. With `untimed_is_late=True` it is late instead, whenever it comes: the
     step that has a patience treats it as its policy says, by default in the late output, with a null `late_by`. Steps
@@ -65,7 +70,13 @@ def stream(
         event_schema = event_schema.with_untimed_rows()
     extent = Extent.POINTS if until is None else Extent.INTERVALS
     facts = Properties(extent=extent, punctuated=said.when is not When.NEVER, untimed=untimed_is_late)
-    return DisorderedStream(SourceNode(name or feed.name, feed, event_schema, facts, said))
+    node = SourceNode(name or feed.name, feed, event_schema, facts, said)
+    if said.when is not When.NEVER:
+        return DisorderedStream(JudgePromises.behind(node, late))
+    if late is not None:
+        facts_given, hint = {"late": late}, "give it to sort(patience=..., late=...), which says when a row is late"
+        raise PlanError(message("late= is for sources that make promises by the clock", facts_given, hint))
+    return DisorderedStream(node)
 
 
 def arrivals(

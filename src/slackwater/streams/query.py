@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from slackwater.errors import PlanError, RunError, message
+from slackwater.errors import Interrupted, PlanError, RunError, message
 from slackwater.events.kinds import Kind
 from slackwater.events.written_times import as_instant
 from slackwater.progress.clock import Clock, SystemClock
 from slackwater.progress.instants import UNTIMED
 from slackwater.progress.saturating import within_int64
+from slackwater.runners.in_process.interrupts import DeferredInterrupt
 from slackwater.runners.in_process.runner import InProcessRunner
 from slackwater.runners.runner import Result
 from slackwater.streams.late_rows import late_streams, require_late_rows_taken
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from slackwater.events.written_times import Moment
     from slackwater.plan.node import Node
     from slackwater.progress.instants import Instant
+    from slackwater.runners.in_process.progress import Progress
     from slackwater.runners.in_process.standing import ReplicaStanding
     from slackwater.runners.in_process.state import Snapshot
     from slackwater.runners.runner import Counters
@@ -58,6 +60,7 @@ class Query:
         require_late_rows_taken(*(stream for stream, _ in outputs))
         wired = [(stream.node, partial(_show, stream.shown_as, callback)) for stream, callback in outputs]
         self._schema = outputs[0][0].schema
+        self._calendar = outputs[0][0].node.schema.calendar
         self._late = {name: stream.schema.empty_table() for name, stream in late.items()}
         self._runner = InProcessRunner(wired, clock or SystemClock(), resume=resume, **options)
 
@@ -72,16 +75,47 @@ class Query:
         return self._runner.peak_queued
 
     def work(self) -> None:
-        """Do all that can be done with what is there now, finite sources read to their end; never waits for more."""
-        self._runner.work()
+        """Do all that can be done with what is there now, finite sources read to their end; never waits for more.
+
+        Ctrl-C stops it between two steps, by `errors.Interrupted`; the query can go on.
+        """
+        with DeferredInterrupt() as stop:
+            self._runner.work(lambda: stop.came)
+        self._stop_if(stop)
 
     def step(self) -> bool:
         """Read each source at most once, as far as its rows go; say whether there may be more to do now."""
-        return self._runner.step()
+        with DeferredInterrupt() as stop:
+            more = self._runner.step()
+        self._stop_if(stop)
+        return more
 
     def wait(self) -> None:
         """Sleep until a source or the clock gives something to do."""
-        self._runner.wait()
+        try:
+            self._runner.wait()
+        except KeyboardInterrupt:
+            raise self._interrupted() from None
+
+    def progress(self) -> Progress:
+        """How far the query has come: what is complete and held now, and how many rows there were in all.
+
+        >>> import slackwater as sw
+        >>> query = sw.stream([{"at": 1}, {"at": 7}], time="at").sort(patience=3).open(print, on_late=print)
+        >>> print(query.progress())
+        now    complete before nothing yet
+               held 0
+               read up to: source#1 nothing yet
+        total  rows in 0, out 0, late 0
+        """
+        return self._runner.progress(calendar=self._calendar)
+
+    def _stop_if(self, stop: DeferredInterrupt) -> None:
+        if stop.came:
+            raise self._interrupted()
+
+    def _interrupted(self) -> Interrupted:
+        return Interrupted.at(self, "; ".join(self.progress().now()), self.run_to_end)
 
     def work_or_wait(self) -> None:
         """Do what can be done, then sleep until there is more to do."""
@@ -111,8 +145,13 @@ class Query:
 
     def run_to_end(self) -> Result:
         """Work until every source has ended."""
-        while not self.finished:
-            self.work_or_wait()
+        try:
+            while not self.finished:
+                self.work_or_wait()
+        except Interrupted:
+            raise
+        except KeyboardInterrupt:  # between two calls; within one it would have ended the query
+            raise self._interrupted() from None
         return Result(self._schema.empty_table(), self.counters(), self.peak_queued, self._late)
 
     def counters(self) -> dict[str, Counters]:
@@ -183,6 +222,10 @@ class Query:
         """End live sources, flush everything that is held, and close all readings."""
         self._runner.close()
 
+    def abandon(self) -> None:
+        """Close all readings without running anything more: what is held stays where it is."""
+        self._runner.abandon()
+
     def __enter__(self) -> Self:
         return self
 
@@ -190,7 +233,7 @@ class Query:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # After a failure nothing more is run; closing would run what is left.
-        self._runner.abandon() if error is not None else self.close()
+        self.abandon() if error is not None else self.close()
 
 
 def run_together(*streams: Stream, clock: Clock | None = None) -> list[Result]:
@@ -222,13 +265,23 @@ def run_into(
         late_tables = {name: sink.table() for name, sink in kept.items()}
         return [Result(sink.table(), query.counters(), query.peak_queued, late_tables) for sink in tables]
 
-    try:
-        with query:
+    def run_on() -> list[Result]:
+        try:
             query.run_to_end()
-    except RunError as error:
-        error.emitted = tuple(results())
-        raise
-    return results()
+        except RunError as error:
+            error.emitted = tuple(results())
+            query.abandon()
+            raise
+        except Interrupted as stop:
+            stop.emitted, stop.go_on = tuple(results()), run_on
+            raise
+        except BaseException:
+            query.abandon()
+            raise
+        query.close()
+        return results()
+
+    return run_on()
 
 
 def starts_of(stream: Stream, clock: Clock | None = None) -> NDArray[np.int64]:

@@ -253,7 +253,7 @@ def test_a_source_that_promises_by_the_clock_promises_the_same_though_its_rows_a
             sw.stream(source, time="at", punctuations=sw.Punctuations.on_demand(skew="0s")).assume_ordered()
             for source in sources
         ]
-        query = sw.union(*streams).open(lambda _: None, clock=clock)
+        query = sw.union(*streams).open(lambda _: None, clock=clock, on_late=lambda _: None)
         query.ignore_before(bound)
         sources[0].push(pa.record_batch({"at": pa.array([1_500], stamped.field("at").type)}))
         sources[1].push(pa.record_batch({"at": pa.array([3_000], stamped.field("at").type)}))

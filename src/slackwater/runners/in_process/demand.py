@@ -6,14 +6,17 @@ Paper: Bai et al., ICDE 2007, section 5.
 
 Rows that nobody is interested in are read, held to the source's promises, counted, and left out.
 
-Invariant: promises never go back, and a row that breaks one is an error that names it.
+Invariant: promises never go back. A row behind one that was made by the clock is late, and passed on to the step that
+judges it; one behind a punctuation that the source brought itself is an error that names it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from slackwater.errors import BrokenPunctuation, SlackwaterError, SourceFailed
 from slackwater.events.batch import EventBatch, punctuation_like
@@ -22,7 +25,7 @@ from slackwater.events.kinds import Kind
 from slackwater.events.shown_values import show_row
 from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
 from slackwater.operators.interest import Interest
-from slackwater.plan.feed import HeedsFeedback
+from slackwater.plan.feed import GivesTogether, HeedsFeedback
 from slackwater.plan.properties import Stamps
 from slackwater.policies.punctuations import When
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
@@ -32,9 +35,7 @@ from slackwater.runners.in_process.ports import Output
 from slackwater.runners.runner import Counters
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from slackwater.plan.feed import Reader
+    from slackwater.plan.feed import Pushes, Reader
     from slackwater.plan.node import SourceNode
 
 
@@ -42,11 +43,11 @@ class SourceDriver(Output):
     """Feeds one source's rows and punctuations into the graph."""
 
     __slots__ = (
-        "_interest", "_lead", "_no_rows", "_promised", "_reader", "_said", "_schema", "_stamps",
+        "_apart", "_interest", "_lead", "_no_rows", "_promised", "_reader", "_said", "_schema", "_stamps", "_together",
         "end_sent", "live", "newest", "next_beat", "policy",
     )  # fmt: skip
 
-    def __init__(self, name: str, node: SourceNode, reader: Reader, now: Instant) -> None:
+    def __init__(self, name: str, node: SourceNode, reader: Reader, now: Instant, *, together: bool = False) -> None:
         super().__init__(name, Counters())
         self.live = node.feed.live
         self.policy = node.punctuations
@@ -56,6 +57,9 @@ class SourceDriver(Output):
         """The greatest time of its rows."""
 
         self._reader = reader
+        # Whether pushes that wait are taken together, and those that must be taken one by one all the same.
+        self._together = together and not any(_holds_words_apart(field.type) for field in node.feed.schema)
+        self._apart: deque[tuple[pa.RecordBatch, Instant]] = deque()
         self._schema = node.schema
         self._stamps = node.properties.stamps
         self._no_rows = node.schema.no_rows
@@ -71,16 +75,17 @@ class SourceDriver(Output):
 
     def read(self, max_rows: int) -> EventBatch | None:
         """Take the next rows of interest, stamped; None when there are no rows now."""
-        polled = self._poll(max_rows)
-        if polled is None:
+        pushes = [self._apart.popleft()] if self._apart else self._poll(max_rows)
+        if pushes is None:
             return None
-        rows, arrived = polled
-        if self._stamps is not Stamps.EXTERNAL:
-            batch = EventBatch(rows, np.full(rows.num_rows, arrived, dtype=np.int64))
-        else:
-            batch = self._schema.read(rows, f"source {self.name!r}")
-            self._keep_word(batch)
-            self._keep_promise(batch, arrived)
+        try:
+            batch = self._batch_of(pushes)
+        except SlackwaterError:
+            if len(pushes) == 1:
+                raise
+            # One of them cannot be read. Those before it count, as they would if each had been taken by itself.
+            self._apart.extend(pushes[1:])
+            batch = self._batch_of(pushes[:1])
         self.counters.rows_in += batch.rows
         self.newest = max(self.newest, int(batch.start.max(initial=BEGINNING)))
         wanted = self._interest.rows_of(batch)
@@ -95,13 +100,27 @@ class SourceDriver(Output):
         if isinstance(self._reader, HeedsFeedback):
             self._reader.ignore_before(bound)
 
-    def _poll(self, max_rows: int) -> tuple[pa.RecordBatch, Instant] | None:
+    def _batch_of(self, pushes: Pushes) -> EventBatch:
+        """Make events of rows that are taken together; each push keeps the instant of its arrival."""
+        rows = pushes[0][0] if len(pushes) == 1 else pa.concat_batches([rows for rows, _ in pushes])
+        if self._stamps is not Stamps.EXTERNAL:
+            stamps = np.array([arrived for _, arrived in pushes], dtype=np.int64)
+            return EventBatch(rows, np.repeat(stamps, [rows.num_rows for rows, _ in pushes]))
+        batch = self._schema.read(rows, f"source {self.name!r}")
+        self._keep_word(batch)
+        self._note_lead(batch, pushes)
+        return batch
+
+    def _poll(self, max_rows: int) -> Pushes | None:
         try:
-            return self._reader.poll(max_rows)
+            if self._together and isinstance(self._reader, GivesTogether):
+                return self._reader.poll_together(max_rows)
+            polled = self._reader.poll(max_rows)
         except SlackwaterError:
             raise
         except Exception as cause:
             raise SourceFailed.unreadable(self.name, cause) from cause
+        return None if polled is None else [polled]
 
     def _keep_word(self, batch: EventBatch) -> None:
         """Hold a source that brings punctuations of its own to them."""
@@ -114,19 +133,18 @@ class SourceDriver(Output):
             raise BrokenPunctuation.by(f"source {self.name!r}", came, self._schema.time.show(before))
         self._said = int(said)
 
-    def _keep_promise(self, batch: EventBatch, arrived: Instant) -> None:
-        if not batch.rows:
+    def _note_lead(self, batch: EventBatch, pushes: Pushes) -> None:
+        """Learn how far rows are ahead of the clock. One behind a promise is late, and judged by the next step."""
+        if self.policy.skew is None or not batch.rows:
             return
-        if self._promised > BEGINNING and batch.start.min() < self._promised:
-            row = int(np.flatnonzero(batch.start < self._promised)[0])
-            came = show_row(self._schema.show(batch.slice(row, row + 1)), 0)
-            raise BrokenPunctuation.by(f"source {self.name!r}", came, self._schema.time.show(self._promised))
-        lead = int(batch.start.max()) - arrived
+        firsts = np.cumsum([0, *(rows.num_rows for rows, _ in pushes[:-1])])
+        newest = np.maximum.reduceat(batch.start, firsts).tolist()
+        lead = max(time - arrived for time, (_, arrived) in zip(newest, pushes, strict=True))
         self._lead = lead if self._lead is None else max(self._lead, lead)
 
     def promise(self, origin: Origin) -> Punctuation | None:
         """Say how far the source has come, if that is further than was said before."""
-        now = self._reader.quiet_until()
+        now = None if self._apart else self._reader.quiet_until()
         if now is None:
             return None
         if self._stamps is Stamps.INTERNAL:
@@ -148,13 +166,19 @@ class SourceDriver(Output):
     @property
     def quiet(self) -> bool:
         """Whether no row waits to be read."""
-        return self._reader.quiet_until() is not None
+        return not self._apart and self._reader.quiet_until() is not None
 
     @property
     def exhausted(self) -> bool:
         """Whether no row will come any more."""
-        return self._reader.ended
+        return not self._apart and self._reader.ended
 
     def close(self) -> None:
         """Close the reading."""
         self._reader.close()
+
+
+def _holds_words_apart(kind: pa.DataType) -> bool:
+    """Whether batches of a type have words of their own, which need not fit those of another batch."""
+    nested = (kind.field(place).type for place in range(kind.num_fields))
+    return bool(pa.types.is_dictionary(kind)) or any(map(_holds_words_apart, nested))

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.plan.merging_steps import MergeReplicas
 from slackwater.plan.node import Node, SideOutput, SourceNode, StepNode, name_steps
+from slackwater.plan.ordering_steps import JudgeLateness
 from slackwater.plan.rewrites import as_run
+from slackwater.policies.cadence import Occasion
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.ports import Arc, Step
 from slackwater.runners.in_process.replicas import take_attendance
 from slackwater.runners.in_process.state import describe_steps, require_same_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from slackwater.progress.clock import Clock
     from slackwater.progress.frontier import Port
@@ -65,6 +67,7 @@ def build_graph(
     for root, (_, sink) in zip(roots, outputs, strict=True):
         producer, output = made[root]
         output.sinks.append(sink)
+        output.ordered = root.properties.ordered and not root.properties.latent
         if not root.properties.latent:
             graph.ends.append((producer, output))
     return graph
@@ -77,9 +80,10 @@ def build_nodes(
     graph = Graph()
     steps: dict[Node, Step] = {}
     made: dict[Node, tuple[Step | SourceDriver, Output]] = {}
+    together = _batches_mean_nothing(names)
     for node, name in names.items():
         if isinstance(node, SourceNode):
-            driver = SourceDriver(name, node, node.feed.open(clock, wake), clock.now())
+            driver = SourceDriver(name, node, node.feed.open(clock, wake), clock.now(), together=together)
             graph.sources.append(driver)
             made[node] = (driver, driver)
         elif isinstance(node, StepNode):
@@ -99,3 +103,13 @@ def build_nodes(
             made[node] = (step, step.side[node.output])
     graph.nodes = {producer: node for node, (producer, output) in made.items() if producer is output}
     return graph, made
+
+
+def _batches_mean_nothing(nodes: Iterable[Node]) -> bool:
+    """Whether pushes that wait may be taken together: no step goes by batches, and none by the order of processing.
+
+    Where several sources have no times, their rows pass a union as they are read, a push of each in turn.
+    """
+    by_batch = any(isinstance(node, JudgeLateness) and node.cadence.occasion is Occasion.BATCH for node in nodes)
+    sources = [node for node in nodes if isinstance(node, SourceNode)]
+    return not by_batch and (len(sources) == 1 or not any(source.properties.latent for source in sources))

@@ -41,15 +41,36 @@ class Arc:
 class Output:
     """Where batches leave: the arcs that carry them on, the sinks that take them, and the counters that count them."""
 
-    __slots__ = ("arcs", "counters", "name", "sinks", "sinks_want_from", "told_to_ignore")
+    __slots__ = (
+        "arcs",
+        "complete_before",
+        "counters",
+        "late",
+        "name",
+        "ordered",
+        "sinks",
+        "sinks_want_from",
+        "told_to_ignore",
+    )
 
-    def __init__(self, name: str, counters: Counters) -> None:
+    def __init__(self, name: str, counters: Counters, *, late: bool = False) -> None:
         self.name = name
+        self.late = late
         self.counters = counters
         self.arcs: list[Arc] = []
         self.sinks: list[Sink] = []
         self.sinks_want_from: Instant = BEGINNING
         self.told_to_ignore: Instant = BEGINNING
+        # For outputs that have sinks: whether rows come in order, and up to where they have all been sent.
+        self.ordered = False
+        self.complete_before: Instant = BEGINNING
+
+    def note_progress(self, batch: EventBatch) -> None:
+        """Learn from a batch that is sent how far the output is complete."""
+        if batch.kind is not None:
+            self.complete_before = max(self.complete_before, int(batch.punctuations().max(initial=BEGINNING)))
+        if self.ordered and batch.rows:
+            self.complete_before = max(self.complete_before, int(batch.data().start[-1]))
 
     def wanted_from(self) -> Instant:
         """What only concerns time before this is of no interest to anybody who reads the output."""
@@ -68,7 +89,8 @@ class Step(Output):
         self.inputs: list[Arc] = []
         # Late rows did not go on: the operator counts them, so that they are not counted among the rows out.
         self.side = {
-            output: Output(f"{name} ({output})", Counters() if output == LATE else self.counters) for output in side
+            output: Output(f"{name} ({output})", Counters() if output == LATE else self.counters, late=output == LATE)
+            for output in side
         }
         self.open_inputs = ports
         self.holds = not isinstance(operator, StatelessOperator)

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from slackwater.errors import PlanError, RunError, StepFailed, message
 from slackwater.operators.emission import NOTHING
-from slackwater.progress.instants import BEGINNING, Instant
+from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.progress.punctuation import Origin
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.feedback import pass_back, pass_back_from_sinks
 from slackwater.runners.in_process.graph import build_graph, build_nodes
 from slackwater.runners.in_process.ports import Step
+from slackwater.runners.in_process.progress import Progress
 from slackwater.runners.in_process.replicas import Replicas, has_ended, sources_asleep
 from slackwater.runners.in_process.state import Snapshot
 from slackwater.runners.in_process.ticks import next_wake, punctuate_due
@@ -51,6 +52,10 @@ A live source gives what it has, if that is less. For very wide rows fewer may b
 
 BUFFER_LIMIT = 10_000_000
 """Rows an operator may hold back before the sources it does not wait for are left unread (back-pressure)."""
+
+
+def _never() -> bool:
+    return False
 
 
 class InProcessRunner:
@@ -115,10 +120,13 @@ class InProcessRunner:
             self._wanted_from = bound
             self._wake.set()
 
-    def work(self) -> None:
-        """Do all that can be done with what is there now, finite sources read to their end; never waits for more."""
+    def work(self, stopped: Callable[[], bool] = _never) -> None:
+        """Do all that can be done with what is there now, finite sources read to their end; never waits for more.
+
+        `stopped` is asked between two steps.
+        """
         self._asked.clear()
-        while self.step():
+        while self.step() and not stopped():
             pass
 
     def step(self) -> bool:
@@ -242,6 +250,21 @@ class InProcessRunner:
         everyone: Iterable[SourceDriver | Step] = (*self._graph.sources, *self._graph.steps)
         return {one.name: replace(one.counters) for one in everyone}
 
+    def progress(self, *, calendar: bool) -> Progress:
+        """How far the query has come."""
+        counters = self.counters()
+        held = {step.name: counters[step.name].buffered for step in self._graph.steps}
+        sent = {id(output.counters): output.counters for _, output in self._graph.ends if not output.late}
+        return Progress(
+            calendar,
+            min((output.complete_before for _, output in self._graph.ends if not output.late), default=BEGINNING),
+            {source.name: source.newest for source in self._graph.sources},
+            {name: rows for name, rows in held.items() if rows},
+            total_in=sum(counters[source.name].rows_in for source in self._graph.sources),
+            total_out=sum(one.rows_out for one in sent.values()),
+            total_late=sum(one.late for one in counters.values()),
+        )
+
     def close(self) -> None:
         """End the live sources, read the others to their end, and flush what is held."""
         for source in self._graph.sources:
@@ -330,14 +353,17 @@ class InProcessRunner:
             arc.queue.append(batch)
         if batch is None:
             self._open_outputs -= len(output.sinks)
-        elif batch.rows:
-            for sink in output.sinks:
-                _deliver(sink, batch, output.name)
+            output.complete_before = FOREVER
+        elif output.sinks:
+            output.note_progress(batch)
+            if batch.rows:
+                for sink in output.sinks:
+                    _deliver(sink, batch, output.name)
 
     def _note_waiting(self, step: Step, begun: Instant) -> None:
         counters = step.counters
         buffered = counters.buffered = step.operator.buffered()
-        counters.peak_buffered = max(counters.peak_buffered, buffered)
+        counters.peak_buffered = max(counters.peak_buffered, buffered, step.operator.peak_buffered())
         held = step.operator.held_back()
         if held == step.held_back:
             return
