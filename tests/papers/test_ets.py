@@ -210,7 +210,7 @@ def test_figure_2_each_batch_goes_depth_first_to_the_sink_before_the_next_is_tak
         source.push({"v": value})
     source.push([{"v": 12}, {"v": 13}, {"v": 14}])
     query.work()
-    one_by_one = ["10,11", "12,13", "14"]  # as many rows as are taken at once, whoever pushed them
+    one_by_one = ["10", "11", "12,13", "14"]
     assert trace.steps == [f"{step}:{rows}" for rows in one_by_one for step in ("Q1", "Q2", "sink")]
 
 

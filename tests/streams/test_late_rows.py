@@ -75,7 +75,7 @@ def test_a_result_says_how_many_rows_were_late_when_there_are_any(part: Parting)
     """On its first line, and on the line of the step."""
     lines = str(part(_numbers(1, 2, 3))[0].run()).splitlines()
     assert lines[0] == "1 rows, 2 came too late"
-    assert ", late 2, held 0" in lines[-1]
+    assert ", late 2, idle-waiting 0s; now held 0" in lines[-1]
     assert str(part(_numbers(2))[0].run()).splitlines()[0] == "1 rows"
 
 

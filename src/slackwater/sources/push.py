@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Rows: TypeAlias = "pa.RecordBatch | pa.Table | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 """What may be pushed: Arrow data, one row as a mapping, or several."""
 
+BACKLOG = 16
+"""So many waiting pushes are taken together. Of fewer each goes all the way by itself: the first is out sooner, and one
+that stops the query does not take those before it along."""
+
 _FAILED = "its feeder said so by fail(); mend that, and open a new query"
 CAPACITY = 1_000_000
 """How many rows may wait by default before push() blocks: about 100 MB of rows of 100 bytes."""
@@ -158,10 +162,11 @@ class PushSource:
             return self._take(max_rows) if self._has_some() else None
 
     def poll_together(self, max_rows: int) -> Pushes | None:
-        """Take all pushes that wait, up to so many rows, each with the instant of its arrival."""
+        """Take all pushes that wait, up to so many rows, each with its arrival; where few wait, only the first."""
         with self._lock:
             taken: Pushes = []
-            while max_rows > 0 and (self._arrived if taken else self._has_some()):
+            at_most = len(self._arrived) if len(self._arrived) >= BACKLOG else 1
+            while max_rows > 0 and len(taken) < at_most and (self._arrived if taken else self._has_some()):
                 taken.append(self._take(max_rows))
                 max_rows -= taken[-1][0].num_rows
             return taken or None

@@ -56,22 +56,35 @@ def test_each_push_keeps_the_time_of_its_arrival() -> None:
     """Though all are taken at once, and later."""
     clock, source, seen = sw.ManualClock(100), sw.PushSource(_V), []
     query = sw.arrivals(source).open(lambda rows: seen.extend(rows["arrived_at"].cast(pa.int64()).to_pylist()), clock)
-    for count in (1, 3, 2):
-        source.push([{"v": 0}] * count)
+    for place in range(20):
+        source.push([{"v": 0}] * (1 + place % 2))
         clock.advance(10)
-    query.work()
-    assert seen == [100, 110, 110, 110, 120, 120]
+    assert query.step()
+    assert seen == [100 + 10 * place for place in range(20) for _ in range(1 + place % 2)]
 
 
 def test_no_more_rows_are_taken_at_once_than_the_query_wants() -> None:
     """A push that does not fit is cut, and the rest comes next."""
     source, batches = sw.PushSource(_V), []
-    query = sw.arrivals(source).open(lambda rows: batches.append(rows["v"].to_pylist()), batch_rows=4)
-    for first in (0, 3, 6):
+    query = sw.arrivals(source).open(lambda rows: batches.append(rows["v"].to_pylist()), batch_rows=20)
+    for first in range(0, 48, 3):
         source.push([{"v": v} for v in range(first, first + 3)])
+    query.step()
+    assert batches == [list(range(20))]
     query.work()
-    assert batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+    assert [v for batch in batches for v in batch] == list(range(48))
     assert source.waiting == 0
+
+
+def test_of_few_pushes_each_goes_its_own_way() -> None:
+    """One that stops the query does not take those before it along."""
+    source, seen = sw.PushSource(_TIMED), []
+    query = sw.stream(source, time="at").assume_ordered().open(lambda rows: seen.extend(rows["at"].to_pylist()))
+    for at in (1, 5, 3):
+        source.push({"at": at, "v": 0})
+    with pytest.raises(sw.errors.BrokenOrder):
+        query.work()
+    assert seen == [1, 5]
 
 
 def test_batches_that_mean_something_are_not_taken_together() -> None:
@@ -105,11 +118,11 @@ def test_rows_before_one_that_cannot_be_read_go_out() -> None:
     """As if each push had been taken by itself; the error names the row."""
     source, seen = sw.PushSource(pa.schema({"at": pa.int64()})), []
     query = sw.stream(source, time="at").open(lambda rows: seen.extend(rows["at"].to_pylist()))
-    for at in (1, 2, None, 4):
+    for at in (*range(20), None, 4):
         source.push({"at": at})
     with pytest.raises(sw.errors.BadTime, match="without a time"):
         query.work()
-    assert seen == [1, 2]
+    assert seen == list(range(20))
 
 
 def test_punctuations_stay_in_their_places() -> None:
@@ -117,7 +130,8 @@ def test_punctuations_stay_in_their_places() -> None:
     source = sw.PushSource(pa.schema({"at": pa.int64(), "change": pa.string()}))
     seen: list[int] = []
     query = sw.changes(source, time="at").settle().open(lambda rows: seen.extend(rows["at"].to_pylist()))
-    for at, change in ((3, "insert"), (1, "insert"), (2, "punctuate"), (5, "insert"), (5, "punctuate"), (9, "insert")):
+    told = ((3, "insert"), (1, "insert"), (2, "punctuate"), (5, "insert"), (5, "punctuate"), *[(9, "insert")] * 15)
+    for at, change in told:
         source.push({"at": at, "change": change})
     query.work()
     assert seen == [1, 3]

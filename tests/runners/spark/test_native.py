@@ -627,7 +627,8 @@ def test_times_without_a_zone_have_their_windows_from_the_operators(read: _Read)
 
 _EDGES = [BEGINNING, BEGINNING + 1, BEGINNING + 9, BEGINNING + 10, -(2**62), -11, -1, 0, 1, 3, 7, 10, 2**62]
 _EDGES += [FOREVER - 11, FOREVER - 10, FOREVER - 5, FOREVER - 1, FOREVER]
-_WINDOWS: list[Window] = [Tumbling(10, offset=-3), Hopping(5, 10, 2), Tumbling(2**62 - 1, 5)]
+_WINDOWS: list[Window] = [Tumbling(10, offset=-3), Hopping(5, 10, 2), Tumbling(2**62 - 1, 5), Sliding(FOREVER)]
+_WINDOWS += [Tumbling(2**62 + 1), Hopping(FOREVER - 1, FOREVER)]
 _LAST_DAY = FOREVER // _DAY
 _EDGE_DAYS = [
     0,
