@@ -343,6 +343,34 @@ def _other(folder: Path) -> Path:
     return folder / "other"
 
 
+def test_a_query_that_is_started_again_leaves_no_earlier_copy_in_memory(session: SparkSession, tmp_path: Path) -> None:
+    """Workers, which outlive it, use what they kept for its earlier life, and keep it once."""
+    kept = tmp_path / "kept"
+
+    def look(counts: pa.RecordBatch) -> pa.Array:
+        from slackwater.runners.spark import resident
+
+        # Its own is taken out while it works; what is left of the same plan is of another life.
+        with kept.open("a") as told:
+            told.write(f"{sum('patience=43us' in str(place) for place in resident._resident)}\n")
+        return pa.array([True] * counts.num_rows)
+
+    cuts = _Cuts.seeded(8, cuts=6)
+    for which in (slice(3), slice(3, None)):
+        cuts.write(tmp_path / "in", which)
+        ordered = _stream(_streaming(session, tmp_path / "in")).sort("43us", late=sw.Late.drop())
+        counts = ordered.tumbling("50us").group_by("word").aggregate(n=sw.count()).where(look)
+        counts.start(
+            checkpoint=str(tmp_path / "checkpoint"),
+            main=str(tmp_path / "main"),
+            trigger={"availableNow": True},
+            shards=1,
+        ).wait()
+    others = kept.read_text().split()
+    assert len(others) >= len(cuts.tables)
+    assert set(others) == {"0"}
+
+
 def test_a_query_that_is_started_again_has_as_many_shards_as_before(session: SparkSession, tmp_path: Path) -> None:
     """However many cores there are by then; another number is refused."""
     cuts = _Cuts.seeded(8, cuts=3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -163,12 +163,16 @@ class HostAll:
 def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> Iterator[dict[str, Any]]:
     """Pack what comes out of a shard into chunks, as few as there can be, and measure it."""
     waiting: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    rows_waiting: Counter[str] = Counter()
+    bytes_waiting: Counter[str] = Counter()
     for output, rows in metrics.timing("operate", outputs):
         metrics.rows_out += rows.num_rows
         waiting[output].append(rows)
-        rows_waiting = sum(batch.num_rows for batch in waiting[output])
-        if rows_waiting >= CHUNK_ROWS or sum(batch.nbytes for batch in waiting[output]) >= CHUNK_BYTES:
+        rows_waiting[output] += rows.num_rows
+        bytes_waiting[output] += rows.nbytes
+        if rows_waiting[output] >= CHUNK_ROWS or bytes_waiting[output] >= CHUNK_BYTES:
             yield from _encoded(output, waiting.pop(output), metrics)
+            del rows_waiting[output], bytes_waiting[output]
     for output, batches in waiting.items():
         yield from _encoded(output, batches, metrics)
     totals = shard.totals()
