@@ -12,7 +12,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "union": ("union",),
     "sort": ("sort",),
     "sort_as_needed": ("sort_as_needed",),
-    "bands": ("bands",),
+    "bands": ("bands", "windows"),
     "merge": ("merge", "merge_scenarios", "plan_switching"),
     "deduplicate": ("deduplicate",),
     "spark": ("spark",),
