@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import slackwater as sw
 from slackwater.errors import BrokenOrder
 from slackwater.events.batch import EventBatch
+from slackwater.events.elements import Insert, Punctuate, batch_of
 from slackwater.events.schema import EventSchema
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
 from slackwater.progress.instants import BEGINNING
 from slackwater.testing.strategies import KEYED, batch_cuts, ordered_batches
+
+if TYPE_CHECKING:
+    from slackwater.events.elements import Element
 
 _SCHEMA = EventSchema.of(pa.schema({"at": pa.int64(), "k": pa.string(), "v": pa.int64()}), time="at")
 
@@ -97,3 +104,25 @@ def test_the_very_first_instant_is_in_order() -> None:
     operator = AssumeOrderedOperator(_SCHEMA)
     operator.on_batch(0, _events(BEGINNING, BEGINNING + 1))
     assert operator.snapshot() == BEGINNING + 1
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_strictly_ordered_means_that_no_two_events_have_one_time(cut: int) -> None:
+    """Wherever batches are cut; what a punctuation names may still come, once."""
+    schema = EventSchema.of(pa.schema({"at": pa.int64(), "x": pa.int64()}), time="at")
+    payload = pa.schema({"x": pa.int64()})
+    said: list[Element] = [Insert((1,), 4), Punctuate(6), Insert((2,), 6), Insert((3,), 6)]
+    step = AssumeOrderedOperator(schema, strictly=True)
+    step.on_batch(0, batch_of(said[:cut], payload))
+    step = AssumeOrderedOperator(schema, "assume_ordered", step.snapshot(), strictly=True)
+    with pytest.raises(BrokenOrder):
+        step.on_batch(0, batch_of(said[cut:], payload))
+    AssumeOrderedOperator(schema).on_batch(0, batch_of(said, payload))
+
+
+def test_replicas_that_are_declared_strictly_ordered_are_merged_by_the_newest_time() -> None:
+    """Case R0."""
+    rows = [{"at": at} for at in (1, 2, 5)]
+    merged = sw.merge_replicas(*(sw.stream(rows, time="at").assume_ordered(strictly=True) for _ in range(2)))
+    assert "case R0" in merged.explain()
+    assert merged.run().table["at"].to_pylist() == [1, 2, 5]

@@ -24,10 +24,18 @@ if TYPE_CHECKING:
 class AssumeOrderedOperator(InterestedOperator[Instant]):
     """Passes batches on unchanged while their times do not go back. Cost: one comparison per element."""
 
-    __slots__ = ("_high_water", "_schema", "_step")
+    __slots__ = ("_high_water", "_schema", "_step", "_strictly")
 
-    def __init__(self, schema: EventSchema, step: str = "assume_ordered", resume: Instant | None = None) -> None:
+    def __init__(
+        self,
+        schema: EventSchema,
+        step: str = "assume_ordered",
+        resume: Instant | None = None,
+        *,
+        strictly: bool = False,
+    ) -> None:
         super().__init__()
+        self._strictly = strictly
         self._schema = schema
         self._step = step
         self._high_water = BEGINNING if resume is None else resume
@@ -36,15 +44,17 @@ class AssumeOrderedOperator(InterestedOperator[Instant]):
         """Check the order, within the batch and against all before it."""
         if not len(batch):
             return NOTHING
-        # A punctuation may promise less than the events before it have shown already; it never closes the future.
-        high_water = np.maximum.accumulate(np.concatenate(([self._high_water], batch.start)))
-        backward = batch.start < high_water[:-1]
         data = batch.is_data()
+        # Where there are no ties, an event says that all up to its own time is over; no event is at FOREVER.
+        said = batch.start + (True if data is None else data) if self._strictly else batch.start
+        # A punctuation may promise less than the events before it have shown already; it never closes the future.
+        high_water = np.maximum.accumulate(np.concatenate(([self._high_water], said)))
+        backward = batch.start < high_water[:-1]
         if data is not None:
             backward &= data
         if backward.any():
             position = int(np.argmax(backward))
-            self._refuse(batch, position, int(high_water[position]))
+            self._refuse(batch, position, int(high_water[position]) - self._strictly)
         self._high_water = int(high_water[-1])
         return Emission((batch,))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -237,6 +237,9 @@ class AssignWindow(RowStep):
 class AssumeOrdered(RowStep):
     """Declares that a stream comes in order of time; checked as it flows."""
 
+    strictly: bool = field(default=False, kw_only=True)
+    """Whether no two events have the same time."""
+
     verb = "assume_ordered"
 
     def __post_init__(self) -> None:
@@ -244,20 +247,24 @@ class AssumeOrdered(RowStep):
 
     @property
     def properties(self) -> Properties:
-        """Ordered, because it is checked."""
+        """Ordered, because it is checked; where each time has one event, start and payload are a key."""
+        if self.strictly:
+            return self.input.properties.but(order=Order.STRICT, keyed=True)
         return self.input.properties.but(order=Order.TIES)
 
     def details(self) -> str:
-        """Nothing was chosen."""
-        return ""
+        """Whether ties are ruled out."""
+        return "strictly" if self.strictly else ""
 
     def reason(self) -> str:
         """The declaration is enforced."""
+        if self.strictly:
+            return "declared strictly ordered; the first event that is not newer than all before is an error"
         return "declared ordered; the first event out of order is an error"
 
     def build(self, step: str, resume: Instant | None = None) -> Operator[Any]:
         """Make the operator."""
-        return AssumeOrderedOperator(self.schema, step, resume)
+        return AssumeOrderedOperator(self.schema, step, resume, strictly=self.strictly)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,8 +319,8 @@ class _WideDictionary:
 def with_wide_dictionaries(node: Node) -> Node:
     """Widen the dictionary columns whose numbers are too small to take in another stream's words."""
     outputs: dict[str, str | Computation] = {}
-    for field in node.schema.shown:
-        outputs[field.name] = _WideDictionary(field.name) if is_narrow(field.type) else field.name
+    for one in node.schema.shown:
+        outputs[one.name] = _WideDictionary(one.name) if is_narrow(one.type) else one.name
     unchanged = all(isinstance(what, str) for what in outputs.values())
     return node if unchanged else Select(node, outputs)
 

@@ -29,8 +29,11 @@ _DIVERT = Late.divert()
 class DisorderedStream(EventStream):
     """A stream in order of arrival."""
 
-    def assume_ordered(self) -> OrderedStream:
+    def assume_ordered(self, *, strictly: bool = False) -> OrderedStream:
         """Declare that events come in order of time. The first that does not is an error that names it.
+
+        `strictly=True` declares that no two events have the same time, too: replicas of such a stream are merged by the
+        newest time alone.
 
         >>> import slackwater as sw
         >>> sw.stream([{"at": 1}, {"at": 1}, {"at": 5}], time="at").assume_ordered().run().table.num_rows
@@ -38,7 +41,9 @@ class DisorderedStream(EventStream):
         """
         from slackwater.streams.ordered import OrderedStream
 
-        return OrderedStream(AssumeOrdered(self.node))
+        if not isinstance(strictly, bool):
+            raise PlanError(message("strictly is True or False", {"got": repr(strictly)}))
+        return OrderedStream(AssumeOrdered(self.node, strictly=strictly))
 
     def sort(
         self, patience: Length | None = None, *, every: Every | None = None, late: Late = _DIVERT
