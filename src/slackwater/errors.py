@@ -15,6 +15,7 @@
         │   ├── BadTime              its time is missing, or cannot be held in int64 microseconds
         │   └── BadPairing           it is an open or close that does not fit those before it, or has no such form
         ├── Incompatible         an output that can no longer follow its replicas
+        ├── ReplicasGone         the last replica of a merge has failed; names the reasons of all
         ├── SourceFailed         a source could not be read, or brought rows of other columns
         └── StepFailed           a user's function or a sink raised; names the step, the row and the cause
 
@@ -263,6 +264,16 @@ class Incompatible(RunError):
         error = cls(message(f"{condition}: {reason}", facts))
         error.condition, error.output_events, error.input_events = condition, output_events, input_events
         return error
+
+
+class ReplicasGone(RunError):
+    """The last replica of a merge has failed. Until then each left, and the others went on."""
+
+    @classmethod
+    def of(cls, step: str, reasons: Mapping[str, str]) -> ReplicasGone:
+        """Name the merge, and why each replica has left."""
+        hint = "attach a spare one before the last fails, or open a new query from a snapshot taken before"
+        return cls(message(f"step {step!r} has lost its last replica", reasons, hint))
 
 
 class SourceFailed(RunError):

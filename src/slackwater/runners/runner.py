@@ -57,6 +57,9 @@ class Counters:
     unsent: int = 0
     """Rows that a merge has taken in, and neither sent nor left out yet."""
 
+    left: int = 0
+    """Of a merge: how often a replica failed and left, while the others went on."""
+
     def leave_out(self, counts: LeftOut) -> None:
         """Take over what a merge says of the rows that it did not send."""
         self.contradicted, self.passed_over, self.revised = counts.contradicted, counts.passed_over, counts.revised
@@ -66,6 +69,7 @@ class Counters:
         names = ("late", "duplicates", "ignored", "contradicted", "passed_over", "revised", "corrections", "unsent")
         counts = ((name.replace("_", " "), getattr(self, name)) for name in names)
         left_out = "".join(f"{name} {count}, " for name, count in counts if count)
+        left_out += f"replicas left {self.left}, " if self.left else ""
         return (
             f"total in {self.rows_in} +{self.punctuations_in}p, "
             f"out {self.rows_out} +{self.punctuations_out}p, {left_out}"

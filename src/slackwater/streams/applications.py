@@ -111,4 +111,7 @@ def cutover(query: Query, old: Replica, new: Replica, *, tells_from: Moment) -> 
             hint = "a replica joins when another one has come as far as it tells everything from"
             raise SlackwaterError(message("the new replica cannot join any more", facts, hint))
         query.wait()
+    if query.why_left(new):
+        facts = {"replica": new.node.line, "reason": query.why_left(new)}
+        raise SlackwaterError(message("the new replica has left before it had joined", facts, "attach it again"))
     query.detach(old)

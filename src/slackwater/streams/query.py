@@ -214,6 +214,10 @@ class Query:
         """Whether a replica is attached and has not joined yet. Cost: none worth speaking of."""
         return self._runner.waits_to_join(_node_of(replica))
 
+    def why_left(self, replica: Stream) -> str:
+        """Why a replica has left its merge, because it failed; empty if it has not, or was attached again."""
+        return self._runner.why_left(_node_of(replica))
+
     def snapshot(self) -> Snapshot:
         """The state of every step, to be handed to open(resume=...). Rows not yet taken from sources are not in it."""
         return self._runner.snapshot()

@@ -55,6 +55,12 @@ class Replica:
     flushed: tuple[EventBatch, ...] = ()
     """What steps above have flushed."""
 
+    left: str = ""
+    """Why it has left, if it failed; empty when it is attached again."""
+
+    times_left: int = 0
+    """How often it has failed."""
+
     def has_joined(self, complete_before: Instant) -> bool:
         """Whether its punctuations count, where the output is complete up to here."""
         return self.attached and complete_before >= self.tells_from
@@ -198,7 +204,8 @@ class ReplicaMerge(Operator[StateT]):
         if port > len(self._replicas) or (port < len(self._replicas) and self._replicas[port].attached):
             facts = {"replica": port, "replicas": len(self._replicas)}
             raise PlanError(message(f"{self._where} cannot attach a replica in this place", facts))
-        self._replicas[port : port + 1] = [Replica(tells_from)]
+        times_left = self._replicas[port].times_left if port < len(self._replicas) else 0
+        self._replicas[port : port + 1] = [Replica(tells_from, times_left=times_left)]
         self._begin_anew(port)
 
     def take_over(self, port: Port, also_told: EventBatch) -> Emission:
@@ -239,6 +246,18 @@ class ReplicaMerge(Operator[StateT]):
     def ignored_rows(self) -> int:
         """How many rows came from replicas that are not listened to, since the operator was built."""
         return self._unheard
+
+    def leave(self, port: Port, reason: str) -> None:
+        """Listen to a replica no longer because it has failed; one that was detached has failed all the same."""
+        if self._replicas[port].attached:
+            self.detach(port)
+        failed = self._replicas[port]
+        self._replicas[port] = replace(failed, left=reason, times_left=failed.times_left + 1)
+
+    @property
+    def times_left(self) -> int:
+        """How often a replica has failed, of all of them."""
+        return sum(replica.times_left for replica in self._replicas)
 
     def of_interest_from(self, port: Port) -> Instant:  # noqa: ARG002 - to all replicas the same, joined or not
         """What all replicas need not tell any more: events that the output has frozen, be they told or left out.

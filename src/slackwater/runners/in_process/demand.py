@@ -24,6 +24,7 @@ from slackwater.events.changes import ChangeLog, concerned_from
 from slackwater.events.kinds import Kind
 from slackwater.events.shown_values import show_row
 from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
+from slackwater.operators.assume_ordered import AssumeOrderedOperator
 from slackwater.operators.interest import Interest
 from slackwater.plan.feed import GivesTogether, HeedsFeedback
 from slackwater.plan.properties import Stamps
@@ -43,8 +44,8 @@ class SourceDriver(Output):
     """Feeds one source's rows and punctuations into the graph."""
 
     __slots__ = (
-        "_apart", "_interest", "_lead", "_no_rows", "_promised", "_reader", "_said", "_schema", "_stamps", "_together",
-        "end_sent", "live", "newest", "next_beat", "policy",
+        "_apart", "_dropped", "_interest", "_lead", "_no_rows", "_promised", "_reader", "_said", "_schema", "_stamps",
+        "_together", "broken", "end_sent", "live", "newest", "next_beat", "policy",
     )  # fmt: skip
 
     def __init__(self, name: str, node: SourceNode, reader: Reader, now: Instant, *, together: bool = False) -> None:
@@ -53,6 +54,10 @@ class SourceDriver(Output):
         self.policy = node.punctuations
         self.next_beat = now + self.policy.every
         self.end_sent = False
+        self.broken = False
+        """Whether its reader has raised, so that it cannot be read any more."""
+
+        self._dropped = 0
         self.newest: Instant = BEGINNING
         """The greatest time of its rows."""
 
@@ -87,10 +92,37 @@ class SourceDriver(Output):
             self._apart.extend(pushes[1:])
             batch = self._batch_of(pushes[:1])
         self.counters.rows_in += batch.rows
+        wanted = batch if self._breaks_order(batch) else self._interest.rows_of(batch)
         self.newest = max(self.newest, int(batch.start.max(initial=BEGINNING)))
-        wanted = self._interest.rows_of(batch)
-        self.counters.ignored = self._interest.ignored
+        self._count_ignored()
         return wanted
+
+    def _breaks_order(self, batch: EventBatch) -> bool:
+        """Whether rows go back in time that were said to be in order: then who checks that must see all of them."""
+        if not any(isinstance(arc.consumer.operator, AssumeOrderedOperator) for arc in self.arcs):
+            return False
+        times = batch.data().start
+        return bool((times < np.maximum.accumulate(np.concatenate(([self.newest], times[:-1])))).any())
+
+    def drop(self, max_rows: int) -> bool:
+        """Take the next rows and forget them: all that the source led to has been cut off. Say whether there were."""
+        pushes = list(self._apart) if self._apart else self._poll(max_rows)
+        self._apart.clear()
+        if pushes is None:
+            return False
+        rows = sum(rows.num_rows for rows, _ in pushes)
+        self._dropped += rows
+        self.counters.rows_in += rows
+        self._count_ignored()
+        return True
+
+    def begin_anew(self) -> None:
+        """Forget what its rows have promised: whoever sends them has started again."""
+        self._promised = self._said = self.newest = BEGINNING
+        self._lead = None
+
+    def _count_ignored(self) -> None:
+        self.counters.ignored = self._interest.ignored + self._dropped
 
     def ignore_before(self, bound: Instant) -> None:
         """Leave out rows that only concern time before the bound, and tell the reader, who may not read them at all."""
@@ -117,8 +149,10 @@ class SourceDriver(Output):
                 return self._reader.poll_together(max_rows)
             polled = self._reader.poll(max_rows)
         except SlackwaterError:
+            self.broken = True
             raise
         except Exception as cause:
+            self.broken = True
             raise SourceFailed.unreadable(self.name, cause) from cause
         return None if polled is None else [polled]
 

@@ -25,7 +25,7 @@ Sink: TypeAlias = "Callable[[EventBatch], None]"
 class Arc:
     """A queue between a producer and one input of its consumer. `None` in the queue is the end of the stream."""
 
-    __slots__ = ("asleep", "consumer", "ended", "heard", "port", "producer", "queue", "wanted_from")
+    __slots__ = ("asleep", "consumer", "cut", "ended", "heard", "port", "producer", "queue", "wanted_from")
 
     def __init__(self, producer: Step | SourceDriver, consumer: Step, port: Port) -> None:
         self.producer = producer
@@ -36,6 +36,14 @@ class Arc:
         self.wanted_from: Instant = BEGINNING
         # Whether the consumer listens; if not, whether its source is left unread; and whether the end has come.
         self.heard, self.asleep, self.ended = True, False, False
+        # Whether a replica that has left needed it, and nobody else: then nothing goes this way.
+        self.cut = False
+
+    def clear(self) -> int:
+        """Forget what waits; return how many elements did."""
+        waited = sum(len(batch) for batch in self.queue if batch is not None)
+        self.queue.clear()
+        return waited
 
 
 class Output:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slackwater.errors import PlanError, message
+from slackwater.errors import PlanError, ReplicasGone, message
 from slackwater.operators.merging.by_column import MergeByColumnOperator
 from slackwater.operators.merging.divergence import CompareReplicasOperator
 from slackwater.operators.merging.replica_merge import ReplicaMerge
@@ -24,6 +24,7 @@ from slackwater.plan.rewrites import as_run
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.ports import Arc, Step
 from slackwater.runners.in_process.standing import ReplicaStanding, standings_by_column
+from slackwater.runners.in_process.survival import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,19 +100,47 @@ class Replicas:
 
     def attach(self, arc: Arc, tells_from: Instant) -> None:
         """Listen to a replica."""
-        facts = {"step": arc.consumer.name, "replica": self._names[arc.consumer, arc.port]}
         if arc.heard and not arc.ended:
-            raise PlanError(message("this replica is attached already", facts, "detach it first"))
-        if has_ended(arc.producer):
-            hint = "attach a stream with a new source instead of it: attach(new, tells_from=..., instead_of=old)"
-            raise PlanError(message("this replica has ended, and tells nothing any more", facts, hint))
+            raise PlanError(message("this replica is attached already", self._facts(arc), "detach it first"))
+        self.require_source(arc)
         _merge_of(arc).attach(arc.port, tells_from)
         arc.heard, arc.asleep, arc.ended = True, False, False
         arc.consumer.open_inputs += 1
 
+    def require_source(self, arc: Arc) -> None:
+        """Refuse a replica from which no row can come any more."""
+        if self._has_ended(arc):
+            hint = "attach a stream with a new source instead of it: attach(new, tells_from=..., instead_of=old)"
+            raise PlanError(message("this replica has ended, and tells nothing any more", self._facts(arc), hint))
+
+    def _facts(self, arc: Arc) -> dict[str, str]:
+        return {"step": arc.consumer.name, "replica": self._names[arc.consumer, arc.port]}
+
+    def leave(self, arc: Arc, error: BaseException) -> ReplicasGone | None:
+        """Let a replica leave that has failed; if it was the last that was attached, return what that means."""
+        merge = _merge_of(arc)
+        merge.leave(arc.port, reason_of(error))
+        if not arc.heard or any(other.heard and not other.cut for other in arc.consumer.inputs if other is not arc):
+            return None
+        reasons = {
+            f"replica {port} ({self._names[arc.consumer, port]})": replica.left
+            for port, replica in enumerate(merge.replicas)
+            if replica.left
+        }
+        return ReplicasGone.of(arc.consumer.name, reasons)
+
+    def left_before(self) -> list[Arc]:
+        """The inputs of replicas that had left when the snapshot was taken from which this query goes on."""
+        arcs = [arc for step in self._merges for arc in (step.inputs if isinstance(step, Step) else ())]
+        return [arc for arc in arcs if _merge_of(arc).replicas[arc.port].left]
+
+    def why_left(self, arc: Arc) -> str:
+        """Why a replica has left; empty if it has not."""
+        return _merge_of(arc).replicas[arc.port].left
+
     def detach(self, arc: Arc) -> None:
         """Listen to a replica no longer. Its end is still to be told to the merge, unless it had ended."""
-        facts = {"step": arc.consumer.name, "replica": self._names[arc.consumer, arc.port]}
+        facts = self._facts(arc)
         if not arc.heard:
             raise PlanError(message("this replica is not attached", facts))
         if not any(other.heard for other in arc.consumer.inputs if other is not arc):
@@ -198,14 +227,21 @@ class Replicas:
                 self._names[step, arc.port],
                 attached=replica.attached,
                 joined=has_joined,
-                ended=(arc.heard and arc.ended) or has_ended(arc.producer),
+                ended=self._has_ended(arc),
                 tells_from=replica.tells_from,
                 complete_before=replica.said,
                 merged_before=merged_before,
                 alone=replica.attached and not has_joined and not any(leading),
                 calendar=merge.schema.calendar,
                 left_out=left_out[arc.port],
+                left=replica.left,
+                times_left=replica.times_left,
             )
+
+    def _has_ended(self, arc: Arc) -> bool:
+        if arc.cut:
+            return any(source.end_sent for source in self._graph.sources_above(arc.consumer, arc.port))
+        return (arc.heard and arc.ended) or has_ended(arc.producer)
 
 
 def has_ended(producer: Step | SourceDriver) -> bool:

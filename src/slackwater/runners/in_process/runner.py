@@ -17,8 +17,9 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from slackwater.errors import PlanError, RunError, StepFailed, message
-from slackwater.operators.emission import NOTHING
+from slackwater.errors import BrokenOrder, BrokenPunctuation, PlanError, RunError, StepFailed, message
+from slackwater.operators.emission import LATE, NOTHING
+from slackwater.operators.merging.replica_merge import ReplicaMerge
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.progress.punctuation import Origin
 from slackwater.runners.in_process.demand import SourceDriver
@@ -28,6 +29,7 @@ from slackwater.runners.in_process.ports import Step
 from slackwater.runners.in_process.progress import Progress
 from slackwater.runners.in_process.replicas import Replicas, has_ended, sources_asleep
 from slackwater.runners.in_process.state import Snapshot
+from slackwater.runners.in_process.survival import cut_off, is_unheard, put_back, replicas_fed_by
 from slackwater.runners.in_process.ticks import next_wake, punctuate_due
 
 if TYPE_CHECKING:
@@ -92,6 +94,8 @@ class InProcessRunner:
         self._at_work = False
         self._wanted_from: Instant = BEGINNING
         self._heeded: Instant = BEGINNING
+        for arc in self._replicas.left_before():
+            self._cut_off(arc)
         for step in self._graph.steps:
             if step.operator.begins_feedback:
                 pass_back(step)  # one that was restored knows already what it needs no more
@@ -190,6 +194,9 @@ class InProcessRunner:
             for old in self._replicas.stand_in(arc, replica, self._build_nodes):
                 self._forget(old)
             arc = self._replicas.arc_of(replica)
+        elif arc.cut:
+            self._replicas.require_source(arc)
+            self._put_back(arc)
         self._replicas.attach(arc, tells_from)
         self._asleep = sources_asleep(self._graph)
         self._wake.set()
@@ -211,6 +218,48 @@ class InProcessRunner:
     def waits_to_join(self, replica: Node) -> bool:
         """Whether a replica is attached and its promises do not count yet."""
         return self._replicas.waits_to_join(self._replicas.arc_of(replica))
+
+    def why_left(self, replica: Node) -> str:
+        """Why a replica has left; empty if it has not."""
+        return self._replicas.why_left(self._replicas.arc_of(replica))
+
+    # ---- replicas that fail --------------------------------------------------------------------------------------
+
+    def _survives(self, failed: Step | SourceDriver, error: Exception) -> bool:
+        """Let the replicas leave that alone needed what has failed; say whether the query can go on."""
+        arcs = [] if isinstance(error, MemoryError) else replicas_fed_by(failed)
+        for arc in arcs:
+            if not arc.cut:
+                self._let_leave(arc, error)
+        return bool(arcs)
+
+    def _let_leave(self, arc: Arc, error: Exception) -> None:
+        gone = self._replicas.leave(arc, error)
+        if gone is not None and not self._survives(arc.consumer, gone):
+            raise gone from error
+        self._queued -= arc.clear()
+        self._cut_off(arc)
+        if gone is None and arc.heard and not arc.ended:
+            arc.queue.append(None)  # the merge may have to end: all others have
+
+    def _cut_off(self, arc: Arc) -> None:
+        for step in cut_off(arc):
+            for above in step.inputs:
+                self._queued -= above.clear()
+            self._queued -= step.held_back
+            step.open_inputs = step.held_back = step.counters.buffered = 0
+            step.idle_since = None
+            if not isinstance(step.operator, ReplicaMerge):
+                step.operator = self._graph.nodes[step].build(step.name)  # type: ignore[union-attr]
+            if LATE in step.side:
+                self._put(step.side[LATE], None)
+
+    def _put_back(self, arc: Arc) -> None:
+        """Let rows of a replica come to its merge again that has left, from the sources that it had."""
+        for step in put_back(arc):
+            step.open_inputs = len(step.inputs)
+            if LATE in step.side:
+                self._open_outputs += len(step.side[LATE].sinks)
 
     def _require_pause(self, rule: str = "replicas come and go between two steps of a query") -> None:
         self._refuse_if_failed()
@@ -244,6 +293,8 @@ class InProcessRunner:
             step.counters.duplicates = step.operator.duplicates()
             step.counters.ignored = step.operator.ignored_rows()
             step.counters.leave_out(step.operator.left_out())
+            if isinstance(step.operator, ReplicaMerge):
+                step.counters.left = step.operator.times_left
             if step.idle_since is not None:
                 step.counters.idle_waiting += now - step.idle_since
                 step.idle_since = now
@@ -317,40 +368,61 @@ class InProcessRunner:
         arc = step.waiting_arc()
         if arc is None:
             return
-        operator, counters = step.operator, step.counters
+        counters = step.counters
         batch = arc.queue[0]
-        if operator.ticks:
-            operator.on_tick(self._clock.now())
+        if step.operator.ticks:
+            step.operator.on_tick(self._clock.now())
         # Idle-waiting ends when something to go on with is there, not when the work on it is done.
         begun = self._clock.now() if step.idle_since is not None else 0
-        if batch is None:
-            emission = _end_of(arc)
-        else:
-            emission = operator.on_batch(arc.port, batch)
+        emission = self._taken_by(arc, batch)
+        if emission is None:
+            return
+        if batch is not None:
             counters.rows_in += batch.rows
             counters.punctuations_in += len(batch) - batch.rows
             self._queued -= len(batch)
         arc.queue.popleft()
         if step.holds:
             self._note_waiting(step, begun)
+        self._release(step, emission)
+        if batch is None and arc.heard and step.open_inputs == 0:
+            for ended in (step, *step.side.values()):
+                self._put(ended, None)
+        if arc.cut:
+            arc.heard = False
+
+    def _release(self, step: Step, emission: Emission) -> None:
         for released in emission.batches:
             self._put(step, released)
         if emission.side:
             for output, released in emission.side:
                 self._put(step.side[output], released)
-        if batch is None and arc.heard and step.open_inputs == 0:
-            for ended in (step, *step.side.values()):
-                self._put(ended, None)
+
+    def _taken_by(self, arc: Arc, batch: EventBatch | None) -> Emission | None:
+        """What a step releases when it takes a batch, or an end; None if replicas have left because it failed."""
+        step = arc.consumer
+        try:
+            return _end_of(arc) if batch is None else step.operator.on_batch(arc.port, batch)
+        except (BrokenOrder, BrokenPunctuation) as error:
+            if isinstance(step.operator, ReplicaMerge):  # which fails of what this replica has sent
+                self._let_leave(arc, error)
+            elif not self._survives(step, error):
+                raise
+        except Exception as error:
+            if not self._survives(step, error):
+                raise
+        return None
 
     def _put(self, output: Output, batch: EventBatch | None) -> None:
         self._moved = True
         if batch is not None:
             output.counters.rows_out += batch.rows
             output.counters.punctuations_out += len(batch) - batch.rows
-            self._queued += len(batch) * len(output.arcs)
+            self._queued += len(batch) * sum(not arc.cut for arc in output.arcs)
             self.peak_queued = max(self.peak_queued, self._queued)
         for arc in output.arcs:
-            arc.queue.append(batch)
+            if not arc.cut:
+                arc.queue.append(batch)
         if batch is None:
             self._open_outputs -= len(output.sinks)
             output.complete_before = FOREVER
@@ -391,7 +463,16 @@ class InProcessRunner:
         if source.end_sent or source in self._read_already or source in self._asleep:
             return False
         self._read_already.add(source)
-        batch = source.read(self._batch_rows)
+        if is_unheard(source):
+            return self._drop(source)
+        try:
+            batch = source.read(self._batch_rows)
+        except Exception as error:
+            if not self._survives(source, error):
+                raise
+            self._end_if_broken(source)
+            self._moved = True
+            return True
         if batch is not None:
             self._asked.clear()
             self._moved = True  # though nobody may be interested in what was read: more may wait
@@ -402,6 +483,25 @@ class InProcessRunner:
             self._replicas.doubt_end_of(source)
             self._put(source, None)
         return batch is not None or source.end_sent
+
+    def _drop(self, source: SourceDriver) -> bool:
+        """Read a live source whose rows nobody takes any more, so that its feeder is not held up."""
+        if not source.live:
+            return False
+        try:
+            dropped = source.drop(self._batch_rows)
+        except Exception:  # noqa: BLE001 - nobody needs it
+            self._end_if_broken(source)
+            return False
+        self._moved |= dropped
+        source.end_sent = source.exhausted
+        return dropped
+
+    def _end_if_broken(self, source: SourceDriver) -> None:
+        """Read a source no more whose reader has raised."""
+        if source.broken:
+            source.end_sent = True
+            source.close()
 
     def _demand(self, source: SourceDriver) -> bool:
         """Give what somebody waits for: rows if there are any, else a punctuation if the source makes them."""
@@ -421,10 +521,7 @@ class InProcessRunner:
         self._asked.add(step)
         step.operator.on_tick(self._clock.now())
         promised = step.operator.on_demand()
-        for batch in promised.batches:
-            self._put(step, batch)
-        for output, batch in promised.side:
-            self._put(step.side[output], batch)
+        self._release(step, promised)
         return bool(promised.batches or promised.side)
 
     def _ask_for_progress(self, waiting: Iterable[Step]) -> bool:

@@ -55,9 +55,17 @@ class ReplicaStanding:
     takes_over_past: Instant = BEGINNING
     """Of a replica in a column that waits to join: past which of its times it takes over if the others stay silent."""
 
+    left: str = ""
+    """Why it left the merge, if it failed and has not been attached again."""
+
+    times_left: int = 0
+    """How often it has failed."""
+
     @property
     def reason(self) -> str:
         """Why its promises do not count; empty if they do."""
+        if self.left:
+            return f"has left: {self.left}"
         if not self.attached:
             return "not attached"
         if self.joined:
