@@ -80,6 +80,25 @@ def test_a_seed_may_be_sorted_and_its_end_is_believed() -> None:
     assert _at(sw.jumpstart(seed, live, since=3).settle().run().table) == list(range(9))
 
 
+@pytest.mark.parametrize("attachable", [False, True])
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_of_replicas_that_have_come_equally_far_those_win_that_agree(
+    order: tuple[int, ...], counted: bool, attachable: bool
+) -> None:
+    """The one that lacks a row is the first to be named, or the last: two others say the same, and it does not."""
+    rows = [{"at": at} for at in range(20)]
+    lacking = [row for row in rows if row["at"] != 15]
+    streams = [sw.stream(told, time="at", schema=_AT).sort(patience=50) for told in (lacking, rows, rows)]
+    if counted:
+        windows = [stream.tumbling(10).aggregate(n=sw.count()) for stream in streams]
+        merged = sw.merge_replicas(*(windows[number] for number in order), attachable=attachable)
+        assert merged.run().table["n"].to_pylist() == [10, 10]
+    else:
+        merged = sw.merge_replicas(*(streams[number] for number in order), attachable=attachable)
+        assert _at(merged.run().table) == list(range(20))
+
+
 # ---- resumed -------------------------------------------------------------------------------------------------------
 
 

@@ -81,7 +81,7 @@ def _doomed(rng: Random, manner: str) -> Any:
         return sw.stream([*rows[: dies + 2], *again[:-1]], time="at", schema=_AT).assume_ordered()
     if manner == "its function fails":
         return sw.stream(rows, time="at", schema=_AT).assume_ordered().map_batches(_refuse(dies), schema=_AT.remove(0))
-    return sw.stream([*rows[:dies], {"at": None, "x": 0}], time="at", schema=_AT).assume_ordered()  # type: ignore[list-item]
+    return sw.stream([*rows[:dies], {"at": None, "x": 0}], time="at", schema=_AT).assume_ordered()
 
 
 @pytest.mark.parametrize("options", _OPTIONS, ids=["ordered", "event by event", "told early"])

@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 def high_availability(first: Replica, second: Replica, *others: Replica, attachable: bool = False) -> OrderedStream:
     """Tell each event once, in order, as long as one of several copies of a query lives.
 
-    With n copies, n - 1 may fall silent at any time, and nothing is lost or doubled; one that was cut off is detached
-    before its source is closed (see `Query.detach`). With `attachable=True` it comes back by
-    `Query.attach(new, tells_from=..., instead_of=old)`. Copies are then merged event by event, and each event goes out
-    when its end is past, so that those who come back cannot contradict it.
+    With n copies, n - 1 may fall silent or fail at any time, and nothing is lost or doubled. One that fails leaves: its
+    source raises, a step does that only it needs, or it goes back in time; `Query.replicas()` says why. The query fails
+    with the last one. One that was cut off is detached before its source is closed (see `Query.detach`). With
+    `attachable=True` copies come back, by `Query.attach(copy, tells_from=...)` on their own source or, where that has
+    ended, by `Query.attach(new, tells_from=..., instead_of=old)`. Copies are then merged event by
+    event, and each event goes out when its end is past, so that those who come back cannot contradict it.
 
     >>> import slackwater as sw
     >>> rows = [{"at": at, "x": "abcd"[at]} for at in range(4)]

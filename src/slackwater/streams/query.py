@@ -165,8 +165,9 @@ class Query:
         from which on it tells everything: every event that lasts until then, or longer. Until the merged stream is
         complete up to there, the replica has not joined: its events count, its promises do not.
 
-        A replica that has died, its source closed, comes back as a new stream of the same plan, with a source of its
-        own: `attach(new, tells_from=..., instead_of=old)`. What it counts begins anew.
+        A replica that has failed, and left, may be attached again on its own source, which has started again: its steps
+        begin anew. One that has died, its source closed, comes back as a new stream of the same plan, with a source of
+        its own: `attach(new, tells_from=..., instead_of=old)`. What it counts begins anew.
 
         It is done between two steps: by the thread that drives the query, not in a callback.
 

@@ -67,7 +67,10 @@ def merge_replicas(
     are no replicas: unite them, and deduplicate().
 
     A replica must say how far it has come: by its order, or by punctuations. One that ends may have been cut off, so
-    its end says nothing; when all have ended, the one that has come furthest has told everything.
+    its end says nothing; when all have ended, the one that has come furthest has told everything, and of several that
+    have come as far one that most others agree with. One that fails, by its source, a step of its own or by going back
+    in time, leaves, and the others go on; the query fails with the last. (On Spark sources and steps fail with the
+    query, and rows that go back in time are late.)
 
     Replicas may come and go while the query runs: those that are `waiting` are not read until `Query.attach` says from
     when on they tell everything. `tells_from` says that of replicas that take part at once. `attachable=True` is for

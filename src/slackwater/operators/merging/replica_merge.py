@@ -6,14 +6,17 @@ that is detached is not listened to any more; attached again, it begins anew.
 
 An input that ends may have told everything, or have been cut off: it says nothing by it. What steps above flush at the
 end of such an input is kept, for it may lack what was still on its way. When all have ended, the one that has come
-furthest is taken to have told everything, its flush included, and nothing is held any more.
+furthest is taken to have told everything, its flush included, and nothing is held any more; of several that have come
+as far, one that most others agree with.
 Paper: ICDE 2012, section V-B.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from slackwater.errors import PlanError, message
@@ -23,6 +26,7 @@ from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.left_out import LeftOut
 from slackwater.operators.merging.kept_word import said_after
 from slackwater.operators.operator import Operator
+from slackwater.operators.row_bytes import RowCodec
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
@@ -181,13 +185,32 @@ class ReplicaMerge(Operator[StateT]):
         return [port for port, replica in enumerate(self._replicas) if replica.attached]
 
     def _furthest(self, ports: Sequence[Port]) -> Port:
-        """The replica that has come furthest, by its promises or its flush; of equals who has promised more."""
+        """The replica that has come furthest, by its promises or its flush.
 
-        def how_far(port: Port) -> tuple[Instant, Instant, int]:
-            replica = self._replicas[port]
-            return max(replica.said, replica.newest), replica.said, self._tells(port)
+        Of several that have come as far, one that was cut off must not win over those that agree: the one counts most
+        whose flush most others share, then the one that has promised or told more.
+        """
+        reached = {port: max(self._replicas[port].said, self._replicas[port].newest) for port in ports}
+        equal = [port for port in ports if reached[port] == max(reached.values())]
+        flushes = {port: self._flushed_rows(port) for port in equal} if len(equal) > 1 else {}
 
-        return max(ports, key=how_far)
+        def how_good(port: Port) -> tuple[int, Instant, int, int]:
+            own = flushes.get(port, Counter())
+            agreed = sum((own & other).total() for one, other in flushes.items() if one != port)
+            return agreed, self._replicas[port].said, self._tells(port), own.total()
+
+        return max(equal, key=how_good)
+
+    def _flushed_rows(self, port: Port) -> Counter[tuple[bytes, Instant, Instant]]:
+        """What steps above have flushed, so that equal rows are equal."""
+        rows: Counter[tuple[bytes, Instant, Instant]] = Counter()
+        codec = RowCodec(self._no_rows.schema, self._where)
+        for batch in self._replicas[port].flushed:
+            encoded = codec.encode(batch.payload)
+            data = encoded.data.tobytes()
+            spelled = (data[first:stop] for first, stop in pairwise(encoded.offsets.tolist()))
+            rows.update(zip(spelled, batch.start.tolist(), batch.ends().tolist(), strict=True))
+        return rows
 
     def _agree_before(self, port: Port, t: Instant) -> list[EventBatch]:
         """Let the output be what a replica has told of the time before an instant, in its flush, too."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from slackwater.errors import BrokenOrder, BrokenPunctuation, PlanError, RunError, StepFailed, message
 from slackwater.operators.emission import LATE, NOTHING
 from slackwater.operators.merging.replica_merge import ReplicaMerge
+from slackwater.plan.node import StepNode
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.progress.punctuation import Origin
 from slackwater.runners.in_process.demand import SourceDriver
@@ -249,8 +250,10 @@ class InProcessRunner:
             self._queued -= step.held_back
             step.open_inputs = step.held_back = step.counters.buffered = 0
             step.idle_since = None
+            node = self._graph.nodes[step]
+            assert isinstance(node, StepNode)
             if not isinstance(step.operator, ReplicaMerge):
-                step.operator = self._graph.nodes[step].build(step.name)  # type: ignore[union-attr]
+                step.operator = node.build(step.name)
             if LATE in step.side:
                 self._put(step.side[LATE], None)
 
