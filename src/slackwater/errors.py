@@ -17,7 +17,8 @@
         ├── Incompatible         an output that can no longer follow its replicas
         ├── ReplicasGone         the last replica of a merge has failed; names the reasons of all
         ├── SourceFailed         a source could not be read, or brought rows of other columns
-        └── StepFailed           a user's function or a sink raised; names the step, the row and the cause
+        ├── StepFailed           a user's function or a sink raised; names the step, the row and the cause
+        └── Superseded           another driver has taken over what this one worked on; it must not go on
 
 and one that is no error: Interrupted, a KeyboardInterrupt that says what a query holds and how it goes on.
 
@@ -303,6 +304,10 @@ class StepFailed(RunError):
         if row is not None:
             facts = {"row": f"{row} of the batch, counted from 0", "values": values, **facts}
         return cls(message(f"step {step!r} failed", facts))
+
+
+class Superseded(RunError):
+    """Another driver, or another query, has taken over what this one worked on. Whoever restarts queries should not."""
 
 
 class Interrupted(KeyboardInterrupt):

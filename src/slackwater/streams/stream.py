@@ -163,9 +163,11 @@ class Stream:
         A sink is the path of a folder for Parquet files, a function of the rows and the number of a micro-batch, or
         something like FolderSink. `main` takes the rows; `late` those that come too late, where several steps divert
         such rows one sink for each, by the name of the source; `metrics` a row for each micro-batch and shard. After a
-        crash the last micro-batch is written again, under its number. `trigger` is what Spark's own trigger() takes,
-        such as {"availableNow": True}; `name` is what Spark calls the query in its lists. `options` are chunk_rows and
-        shards: without it there is one for each core, and a query that is started again has as many as before.
+        crash the last micro-batch is run again: folders that have it keep it, functions are called again with its
+        number. A folder belongs to one query, which its checkpoint makes; another is refused. `trigger` is what Spark's
+        own trigger() takes, such as {"availableNow": True}; `name` is what Spark calls the query in its lists.
+        `options` are chunk_rows and shards: without it there is one for each core, and a query that is started again
+        has as many as before.
 
         With the trigger {"availableNow": True} it ends when it has taken all there is, and still holds what waits for
         late rows or for the end of a window; query.progress() says how much. Started again, it goes on from there. With

@@ -46,6 +46,7 @@ MASTER = "local[2,2]"
 _DRIVER = Path(__file__).with_name("drive_bands.py")
 # Not imported: what workers are sent must not refer to a module that they cannot find.
 _QUERY = SimpleNamespace(**runpy.run_path(str(_DRIVER)))
+_KILLING = SimpleNamespace(**runpy.run_path(str(_DRIVER.with_name("killing.py"))))
 
 _SCHEMA = pa.schema({"at": pa.timestamp("us", "UTC"), "n": pa.int64(), "word": pa.string()})
 _WORDS = np.array([None, "", "tide", "slack water", "ebb", "flood", "neap"], dtype=object)
@@ -201,7 +202,7 @@ class _Lives:
         try:
             yield driver
         finally:
-            _kill_all_of(driver)
+            _KILLING.kill_all_of(driver)
 
     def _wait_until(self, happened: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _PATIENT_SECONDS
@@ -228,32 +229,9 @@ class _Lives:
         if output:
             written = list(_QUERY.OUTPUTS[: _QUERY.OUTPUTS.index(output) + (when == "after")])
         folders = {one: self._folder / one / f"batch_id={micro_batch}" for one in _QUERY.OUTPUTS}
-        assert [one for one, folder in folders.items() if (folder / "_SUCCESS").exists()] == written
+        assert [one for one, folder in folders.items() if folder.exists()] == written
         if when == "within":
-            assert list(folders[output].glob("**/part-00000-*"))
-
-
-def _kill_all_of(driver: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all that it has started, in whatever group, and wait until all of them are gone."""
-    deadline = time.monotonic() + _PATIENT_SECONDS
-    while alive := _all_of_session(driver.pid):
-        assert time.monotonic() < deadline, alive
-        for process in alive:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        driver.poll()
-    driver.wait()
-
-
-def _all_of_session(leader: int) -> list[int]:
-    """The processes of a session that have not ended; the leader, whose death leaves the others behind, comes first."""
-    listed = subprocess.check_output(["ps", "-A", "-o", "pid=,stat="], text=True)  # noqa: S607 - wherever ps is
-    found = []
-    for process, state in map(str.split, listed.splitlines()):
-        with suppress(ProcessLookupError):
-            if not state.startswith("Z") and os.getsid(int(process)) == leader:
-                found.append(int(process))
-    return sorted(found)
+            assert list((self._folder / output).glob(f"_slackwater/staged/*-{micro_batch}/**/part-00000-*"))
 
 
 def test_a_query_that_was_killed_goes_on(

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import shutil
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import slackwater as sw
-from slackwater.errors import PlanError
+from slackwater.errors import PlanError, RunError, Superseded
+from slackwater.runners.spark.folder_sink import FolderSink, OwnedFolder, Stretch, next_stretch
 from slackwater.runners.spark.metrics import METRICS
-from slackwater.runners.spark.sinks import FolderSink, Taker, as_sink, takers_of
+from slackwater.runners.spark.ownership import Run, next_run
+from slackwater.runners.spark.places import Place
+from slackwater.runners.spark.sinks import Taker, as_sink, takers_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _COUNTS = StructType([StructField("at", LongType()), StructField("n", LongType())])
 _WORDS = StructType([StructField("at", LongType()), StructField("n", StringType())])
@@ -71,3 +79,63 @@ def test_each_band_has_a_sink_or_all_have_one() -> None:
     bands = sw.stream([{"at": 1}], time="at").tumbling(10).in_bands(5, 20, n=sw.count())
     with pytest.raises(PlanError, match=r"(?s)each stream needs a sink.*streams +2.*sinks +1"):
         bands.start(checkpoint="nowhere", main=["one"])
+
+
+# ---- whose batches are whose -----------------------------------------------------------------------------------------
+
+
+def test_a_query_that_adopts_a_folder_goes_on_behind_all_others() -> None:
+    """Also one that had it before: what it wrote then stays where it is, under the numbers that it had."""
+    first = Stretch("a", 0, 0)
+    second = next_stretch([first], "b", 5)  # a has written 0 to 4
+    third = next_stretch([first, second], "a", 8)  # b has written 5 to 7
+    fourth = next_stretch([first, second, third], "b", 8)  # a has written nothing since
+    assert [second, third, fourth] == [Stretch("b", 0, 5), Stretch("a", 5, 8), Stretch("b", 3, 8)]
+    fifth = next_stretch([first, second, third, fourth], "a", 10)  # b has written 8 and 9
+    assert fifth == Stretch("a", 5, 10)
+    folders = {query: _owned(query, (first, second, third, fourth)) for query in "ab"}
+    assert [folders["a"].number_of(batch) for batch in (0, 4, 5, 6)] == [0, 4, 8, 9]
+    assert [folders["b"].number_of(batch) for batch in (0, 2, 3, 4)] == [5, 7, 8, 9]
+
+
+def _owned(query: str, stretches: tuple[Stretch, ...]) -> OwnedFolder:
+    run = Run(query, "run", 1, {}, Place.written("/checkpoint"))
+    return OwnedFolder(FolderSink("/out"), Place.written("/out"), run, stretches)
+
+
+def test_of_two_runs_the_newer_has_the_checkpoint_and_the_folder(tmp_path: Path) -> None:
+    """The older one is refused by both, whatever it is about to do; no Spark is needed to find out."""
+    nobody: Any = SimpleNamespace(_jvm=True)  # a classic session, which local files are none of the business of
+    checkpoint, sink = Place.written(str(tmp_path / "checkpoint")), FolderSink((tmp_path / "out").as_uri())
+    runs: list[Run] = []
+    folders: list[Any] = []
+    for _ in range(2):
+        run = next_run(nobody, checkpoint, {"sort#1": "sort"})
+        claim = sink.claimed(nobody, run)
+        run.write(nobody)
+        runs.append(run)
+        folders.append(claim.take(nobody))
+    assert [run.epoch for run in runs] == [1, 2]
+    assert len({run.query for run in runs}) == 1
+    assert len({run.run for run in runs}) == 2
+    runs[1].require_newest(nobody)
+    assert not folders[1].has(nobody, 0)
+    with pytest.raises(Superseded, match=r"(?s)another driver has taken over.*this start +1.*newest start +2"):
+        runs[0].require_newest(nobody)
+    with pytest.raises(Superseded, match="the folder of a sink was taken over"):
+        folders[0].has(nobody, 0)
+    shutil.rmtree(tmp_path / "checkpoint")
+    with pytest.raises(RunError, match="the checkpoint of a running query is gone"):
+        runs[1].require_newest(nobody)
+    with pytest.raises(PlanError, match="belongs to another query"):
+        sink.claimed(nobody, next_run(nobody, checkpoint, {"sort#1": "sort"}))
+
+
+def test_two_new_queries_cannot_both_have_a_new_folder(tmp_path: Path) -> None:
+    """Both look before either takes it; the second to take it is refused."""
+    nobody: Any = SimpleNamespace(_jvm=True)  # a classic session, which local files are none of the business of
+    runs = [next_run(nobody, Place.written(str(tmp_path / name)), {}) for name in ("one", "other")]
+    claims = [FolderSink((tmp_path / "out").as_uri()).claimed(nobody, run) for run in runs]
+    claims[0].take(nobody)
+    with pytest.raises(PlanError, match=rf"(?s)belongs to another query.*{runs[0].query}"):
+        claims[1].take(nobody)

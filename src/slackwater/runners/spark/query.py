@@ -39,15 +39,25 @@ _PYTHON_SAYS: Final = re.compile(
 _CAUSE: Final = re.compile(rf"\nCaused by: [\w.$]+: (?P<words>(?s:.*?)){_END}")
 """What an exception of Java said that led to another one; some say nothing."""
 
-_RESTORE: Final = "restore the checkpoint from a copy, or start anew with another one"
+_RESTORE: Final = "restore the checkpoint from a copy, or start anew with another one and other folders"
+_MAKE_ROOM: Final = "make room; started again, it goes on from its checkpoint"
+_MEND: Final = "put the file back as it was; started again, it goes on from its checkpoint"
+_LEAVE: Final = "leave it to the other; start this one again only when that has stopped"
 _START_AGAIN: Final = "start it again, and it goes on from its checkpoint; workers are often killed for want of memory"
+_OVERLOADED: Final = "start it again, and it goes on from its checkpoint; the machine may be too busy"
 _SAME_PLAN: Final = "start the plan that the checkpoint was made by, or name another checkpoint"
 _SAME_PYTHON: Final = "let workers be the Python of the driver: set PYSPARK_PYTHON before the session is made"
 _READ_ON: Final = "the exception this one was raised from has all that Spark says"
 
 _HEADLINES: Final = {
+    "No space left on device": ("no space is left where a query on Spark writes", _MAKE_ROOM),
+    "CONCURRENT_STREAM_LOG_UPDATE": ("another driver works on this checkpoint", _LEAVE),
+    "Failed to read log file": ("the log of what a query on Spark has read is damaged", _RESTORE),
+    "StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION": ("the log of what a query on Spark has read is damaged", _RESTORE),
+    "[FAILED_READ_FILE": ("a file of a source cannot be read", _MEND),
     "[CANNOT_LOAD_STATE_STORE": ("the stored state of a query on Spark is damaged or incomplete", _RESTORE),
     "Python worker exited unexpectedly": ("a Python worker of a query on Spark was killed, or crashed", _START_AGAIN),
+    "Python worker failed to connect back": ("a Python worker of a query on Spark did not start in time", _OVERLOADED),
     "sources in the checkpoint offsets and now": ("this checkpoint was made by a plan of other sources", _SAME_PLAN),
     "No module named 'slackwater'": ("the Python workers of a query on Spark cannot import slackwater", _SAME_PYTHON),
     "[PYTHON_VERSION_MISMATCH]": ("the Python workers of a query on Spark are of another version", _SAME_PYTHON),
@@ -79,6 +89,9 @@ class SparkQuery:
 
     before: StreamingQuery | None = field(default=None, init=False, repr=False)
     """The run before the one that flushes it."""
+
+    id: str = ""
+    """What the folders of its sinks are marked with. It is made with the checkpoint, and stays."""
 
     def wait(self, seconds: int | None = None) -> bool:
         """Wait until it has ended, or for so long; say whether it has. A failure is raised, in plain words.

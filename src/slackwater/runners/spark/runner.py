@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -12,10 +13,12 @@ from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, SourceNode, StepNode, diverting_steps, walk
 from slackwater.runners.spark.chunks import CHUNK_ROWS
+from slackwater.runners.spark.claims import claims_of, resolved
 from slackwater.runners.spark.flushing import Flush, refuse_at_end
 from slackwater.runners.spark.host import RELEASED_SPARK, HostAll, ShardHost
 from slackwater.runners.spark.metrics import METRICS
 from slackwater.runners.spark.packing import packs_of
+from slackwater.runners.spark.places import place_of
 from slackwater.runners.spark.query import OBSERVED, Ending, SparkQuery
 from slackwater.runners.spark.settings import PARTITIONS, WithPartitions, require_settings, settled, stream_settings
 from slackwater.runners.spark.shard import Shard
@@ -85,28 +88,33 @@ def start_together(
     if not frames[0].isStreaming:
         raise PlanError(message("start() is for streaming DataFrames", {}, "use to_spark() for those that end"))
     named = _sinks_of(plan, [main for _, main in streams], late, metrics)
-    takers = takers_of({output: as_sink(sink) for output, sink in named.items()}, _columns(plan, session))
+    sinks = {output: resolved(as_sink(sink), session) for output, sink in named.items()}
+    takers = takers_of(sinks, _columns(plan, session))
+    described = {**plan.described(), "timeout": "none" if longest_silence is None else "some"}
+    run, claims = claims_of(session, takers, place_of(session, checkpoint), frames, described)
     fresh = Shard(plan, timeout=longest_silence)
     for state in fresh.snapshot().values():  # what cannot run is refused before Spark starts
         form_of(state, numbers_of=lambda leaf: (id(leaf),))
-    flush = None if at_end is None else Flush(session, checkpoint, plan.shards)
+    flush = None if at_end is None else Flush(session, run.checkpoint.address, plan.shards)
     packed = _packed(plan, chunk_rows)
     if flush is not None:
         flush.prepare()
         packed = packed.union(flush.rows())
     released = _observed(_hosted(plan, packed, longest_silence))
-    outputs = WriteOutputs(takers, with_timers=longest_silence is not None)
+    run.write(session)
+    owned = [replace(taker, sink=claim.take(session)) for taker, claim in zip(takers, claims, strict=True)]
+    outputs = WriteOutputs(owned, run, with_timers=longest_silence is not None)
     partitions = str(session.conf.get(PARTITIONS))
 
     def begin() -> StreamingQuery:
-        writer = released.writeStream.option("checkpointLocation", checkpoint)
+        writer = released.writeStream.option("checkpointLocation", run.checkpoint.address)
         writer = writer.foreachBatch(WithPartitions(outputs, partitions))
         writer = writer.queryName(name) if name is not None else writer
         with settled(session, stream_settings(plan.shards)):
             return (writer.trigger(**trigger) if trigger else writer).start()
 
     calendar = all(root.schema.calendar for root in roots)
-    return SparkQuery(begin(), calendar=calendar, ending=None if flush is None else Ending(flush, begin))
+    return SparkQuery(begin(), run.query, calendar=calendar, ending=None if flush is None else Ending(flush, begin))
 
 
 def to_frame(

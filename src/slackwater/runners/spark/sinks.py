@@ -1,11 +1,13 @@
-"""Where the rows of a query on Spark go: each micro-batch is written whole, and again in the same place on replay."""
+"""Where the rows of a query on Spark go: who takes which outputs, and how a micro-batch is handed to all of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from slackwater.errors import PlanError, message
+from slackwater.runners.spark.files_read import require_files
+from slackwater.runners.spark.folder_sink import FolderSink
 from slackwater.runners.spark.metrics import METRIC_COLUMNS, METRICS
 from slackwater.runners.spark.unpacking import local_rows, rows_of_outputs
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from slackwater.runners.spark.ownership import Run
 
 
 _FEW_BYTES: Final = 1 << 20
@@ -26,7 +30,8 @@ _SMALL_CHUNK: Final = 1 << 19
 class Sink(Protocol):
     """Takes the rows of one output, micro-batch by micro-batch.
 
-    After a crash Spark runs the last micro-batch again: a number that has been there before replaces what was written.
+    After a crash Spark runs the last micro-batch again: a number that has been there before stands for the same rows. A
+    sink that has `has(session, batch_id)` is asked whether it took them, and if so is left alone.
     """
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
@@ -34,24 +39,16 @@ class Sink(Protocol):
         ...
 
 
-AnySink: TypeAlias = "Sink | str | Callable[[DataFrame, int], object]"
+class Claimable(Protocol):
+    """Becomes a sink for one run of a query: `claimed(...)` may refuse it and writes nothing, `take()` makes it so."""
+
+    def claimed(self, session: SparkSession, run: Run) -> Any:
+        """See whether the run may have it; what is returned has `take(session)`, which returns a Sink."""
+        ...
+
+
+AnySink: TypeAlias = "Sink | Claimable | str | Callable[[DataFrame, int], object]"
 """A sink, the path of a folder for Parquet files, or a function of the rows and the number of a micro-batch."""
-
-
-@dataclass(frozen=True)
-class FolderSink:
-    """Writes files of any format that Spark has, a folder for each micro-batch: `batch_id=7` in the folder given."""
-
-    path: str
-    format: str = "parquet"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    reads_once: ClassVar = True
-    """Whether rows are asked for only once, so that they need not be kept."""
-
-    def write(self, rows: DataFrame, batch_id: int) -> None:
-        """Write, or write anew, the folder of a micro-batch."""
-        writer = rows.write.mode("overwrite").format(self.format).options(**self.options)
-        writer.save(f"{self.path}/batch_id={batch_id}")
 
 
 @dataclass(frozen=True)
@@ -65,15 +62,15 @@ class FunctionSink:
         self.function(rows, batch_id)
 
 
-def as_sink(given: AnySink) -> Sink:
+def as_sink(given: AnySink) -> Sink | Claimable:
     """Make a sink of what users write for one.
 
     >>> as_sink("counts")
-    FolderSink(path='counts', format='parquet', options={})
+    FolderSink(path='counts', format='parquet', options={}, adopt=None)
     """
     if isinstance(given, str):
         return FolderSink(given)
-    if hasattr(given, "write"):
+    if hasattr(given, "write") or hasattr(given, "claimed"):
         return given
     if callable(given):
         return FunctionSink(given)
@@ -85,13 +82,13 @@ def as_sink(given: AnySink) -> Sink:
 class Taker:
     """A sink, and the outputs whose rows it takes, which have the same columns: a micro-batch is written at once."""
 
-    sink: Sink
+    sink: Sink | Claimable
     outputs: tuple[str, ...]
     columns: StructType | None
     """None for metrics, which are rows as they come."""
 
 
-def takers_of(sinks: Mapping[str, Sink], columns: Mapping[str, StructType]) -> list[Taker]:
+def takers_of(sinks: Mapping[str, Sink | Claimable], columns: Mapping[str, StructType]) -> list[Taker]:
     """Find the sinks that take several outputs; refuse those that would take rows of different columns.
 
     Written one after the other, the second would replace what was written of the first.
@@ -112,7 +109,7 @@ def takers_of(sinks: Mapping[str, Sink], columns: Mapping[str, StructType]) -> l
     return takers
 
 
-def _are_one(one: Sink, other: Sink) -> bool:
+def _are_one(one: object, other: object) -> bool:
     """Whether two sinks are the same place. What users made is only itself, whatever it is equal to."""
     if isinstance(one, FolderSink):
         return one == other
@@ -127,18 +124,26 @@ def _named(columns: StructType | None) -> str:
 
 @dataclass(frozen=True)
 class WriteOutputs:
-    """Serves several sinks from one evaluation, for foreachBatch."""
+    """Serves several sinks from one evaluation, for foreachBatch, as long as no other run has taken the query over."""
 
     takers: Sequence[Taker]
+    run: Run
     with_timers: bool = False
     """Whether shards have timers. Then Spark runs micro-batches all the time, and those for nobody are left out."""
 
     def __call__(self, released: DataFrame, batch_id: int) -> None:
-        """Hand each sink its rows."""
-        if len(self.takers) == 1 and not self.with_timers:
-            (taker,) = self.takers
+        """Hand each sink its rows, unless it has them from before a crash."""
+        self.run.require_newest(released.sparkSession)
+        require_files(released.sparkSession, self.run, batch_id)
+        waiting = [taker for taker in self.takers if not _has(taker.sink, released.sparkSession, batch_id)]
+        if not waiting:
+            # What shards remember is stored when they run, and Spark counts on it.
+            released.write.format("noop").mode("overwrite").save()
+            return
+        if len(waiting) == 1 and not self.with_timers:
+            (taker,) = waiting
             if getattr(taker.sink, "reads_once", False):
-                taker.sink.write(_of_many(released, taker), batch_id)
+                _write(taker, _of_many(released, taker), batch_id)
                 return
         # Without it every sink would run the stateful step again.
         kept = released.persist()
@@ -146,11 +151,20 @@ class WriteOutputs:
             chunks = _chunks(kept)
             if self.with_timers and not chunks:
                 return
-            for taker in self.takers:
+            for taker in waiting:
                 few = _of_few(chunks, taker, kept.sparkSession)
-                taker.sink.write(_of_many(kept, taker) if few is None else few, batch_id)
+                _write(taker, _of_many(kept, taker) if few is None else few, batch_id)
         finally:
             kept.unpersist()
+
+
+def _has(sink: Any, session: SparkSession, batch_id: int) -> bool:
+    return hasattr(sink, "has") and bool(sink.has(session, batch_id))
+
+
+def _write(taker: Taker, rows: DataFrame, batch_id: int) -> None:
+    sink: Any = taker.sink
+    sink.write(rows, batch_id)
 
 
 class _Chunk(NamedTuple):

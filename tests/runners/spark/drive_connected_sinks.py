@@ -1,0 +1,51 @@
+"""A driver of its own for tests: folders as sinks over Spark Connect, which has no Java to call.
+
+    python drive_connected_sinks.py FOLDER
+
+Late rows go to a local folder, which client and server share; others to one that only Spark can reach, by a scheme that
+Python knows nothing of. It fails if anything is not as it should be.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import small_query as small
+from pyspark.sql import SparkSession
+
+from slackwater.errors import PlanError
+
+
+def check(session: SparkSession, folder: Path) -> None:
+    """Run, replay, and try to take the folder away."""
+    out = "viewfs://here/data/out"
+    small.bring(folder, range(2))
+    small.run(session, folder, main=out)
+    before = small.seen(folder / "out")
+    assert small.numbers(folder / "out") == small.expected(2)
+    assert small.numbers(folder / "late") == small.late(2)
+    small.replay_last(folder)
+    small.bring(folder, [2])
+    small.run(session, folder, main=out)
+    assert small.seen(folder / "out").items() >= before.items()
+    assert small.numbers(folder / "out") == small.expected(3)
+    assert small.numbers(folder / "late") == small.late(3)
+    for sinks, said in (
+        ({"main": out}, "belongs to another query"),
+        ({"main": "viewfs://here/data/x/../out/", "late": out}, "one sink cannot take rows of different columns"),
+        ({"main": str(folder / "in/out")}, "would read what it writes itself"),
+    ):
+        with pytest.raises(PlanError, match=said):
+            small.run(session, folder, "another", **sinks)
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    os.environ["SPARK_TESTING"] = "1"  # only so does Spark take any port, and let the client know which
+    mounted = "spark.hadoop.fs.viewfs.mounttable.here.link./data"
+    connected = SparkSession.builder.remote("local[2]").config(mounted, place.as_uri()).getOrCreate()
+    check(connected, place)
+    connected.stop()
