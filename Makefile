@@ -30,7 +30,7 @@ check: $(READY) ## ruff and mypy only
 laws: $(READY) ## only the laws (nothing lost, punctuations never go back, ...), with more examples each
 	@$(BIN)/python -m pytest -q tests/laws --hypothesis-profile=thorough
 
-test-long: $(READY) ## Spark killed at 20 moments; the laws and the merges of replicas with 10,000 examples each: for nights
+test-long: $(READY) ## Spark killed at 70 moments; the laws and the merges of replicas with 10,000 examples each: for nights
 	@$(BIN)/python -m pytest -q -m long
 	@$(BIN)/python -m pytest -q tests/laws tests/operators/merging --hypothesis-profile=nightly
 

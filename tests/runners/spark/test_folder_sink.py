@@ -230,7 +230,7 @@ def test_a_checkpoint_that_is_older_than_its_folders_is_refused(session: SparkSe
     _run(session, tmp_path)
     whole = _numbers(tmp_path / "out")
     with pytest.raises(
-        PlanError, match=r"(?s)further than the checkpoint.*batch_id=1\b.*ends with +batch_id=0.*remove"
+        PlanError, match=r"(?s)further than the checkpoint.*batch_id=1\b.*ends with +micro-batch 0.*remove"
     ):
         _run(session, tmp_path, "copy")
     for output in ("out", "late"):

@@ -122,18 +122,17 @@ class Claim:
 
     def _refuse_later_batches(self, session: SparkSession, files: Files, found: Sequence[int]) -> None:
         """Refuse a checkpoint that is older than the folder: its next micro-batches are others of the same name."""
-        stretch = self.stretches[-1]
-        begun = last_batch_begun(session, self.run)
-        for number in sorted(found):
-            if number - stretch.number + stretch.first > begun and number >= stretch.number:
-                owned = OwnedFolder(self.sink, self.place, self.run, self.stretches)
-                if owned.written_by(files, number) is not None:
-                    facts = {
-                        "folder": f"{self.place.address}/{_BATCH}{number}",
-                        "checkpoint ends with": f"{_BATCH}{begun}",
-                    }
-                    hint = f"remove {_BATCH}{number} and those behind it if the checkpoint was restored from a copy"
-                    raise PlanError(message("the folder of a sink is further than the checkpoint", facts, hint))
+        stretch, begun = self.stretches[-1], last_batch_begun(session, self.run)
+        owned = OwnedFolder(self.sink, self.place, self.run, self.stretches)
+        later = [
+            number for number in found if number >= stretch.number and number - stretch.number + stretch.first > begun
+        ]
+        whole = [number for number in sorted(later) if owned.written_by(files, number) is not None]
+        if whole:
+            name = f"{_BATCH}{whole[0]}"
+            facts = {"folder": f"{self.place.address}/{name}", "checkpoint ends with": f"micro-batch {begun}"}
+            hint = f"remove {name} and those behind it if the checkpoint was restored from a copy"
+            raise PlanError(message("the folder of a sink is further than the checkpoint", facts, hint))
 
     def take(self, session: SparkSession) -> OwnedFolder:
         """Write down whose the folder is, and remove what an earlier run left half-written."""
@@ -217,7 +216,8 @@ class OwnedFolder:
         record = read_record(text, self.place)
         if record["run"] != self.run.run:
             facts = {"folder": self.place.address, "owner": record["query"], "this query": self.run.query}
-            raise Superseded(message("the folder of a sink was taken over", facts, "write to another folder"))
+            hint = "leave it to the newer one, or write to another folder; nothing is lost"
+            raise Superseded(message("the folder of a sink was taken over", facts, hint))
 
 
 @dataclass(frozen=True)
