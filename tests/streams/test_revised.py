@@ -17,7 +17,7 @@ from slackwater.errors import PlanError, SchemaMismatch
 from slackwater.events.elements import Adjust, Insert
 from slackwater.streams.revised import NotOnRevised
 from slackwater.temporal.table import TemporalEvent, TemporalTable, temporal_table_of
-from slackwater.testing.change_rows import change_rows, change_schema
+from slackwater.testing.change_rows import change_rows, change_schema, events_of
 from slackwater.testing.merging_cases import tables_with_duplicates
 from slackwater.testing.presentations import Presentation, present
 from slackwater.testing.tables import assert_same_table
@@ -75,7 +75,8 @@ def test_where_and_select_answer_for_events_and_revisions_alike(table: TemporalT
 
 def _settled(changes: sw.RevisedStream, *payload: str) -> list[Element]:
     rows = changes.settle().run().table.to_pylist()
-    return [Insert(tuple(row[name] for name in payload), row["at"], row["until"]) for row in rows]
+    ends = [sw.FOREVER if row["until"] is None else row["until"] for row in rows]
+    return [Insert(tuple(row[name] for name in payload), row["at"], end) for row, end in zip(rows, ends, strict=True)]
 
 
 def test_functions_see_no_ends() -> None:
@@ -197,7 +198,7 @@ def test_settle_is_the_table_in_order_of_time(table: TemporalTable, seed: int, c
     settled = _changes(present(table, seed, _REVISED)).settle()
     with settled.open(lambda rows: seen.extend(rows.to_pylist()), batch_rows=cut) as query:
         query.run_to_end()
-    assert_same_table([Insert((row["k"], row["v"]), row["at"], row["until"]) for row in seen], table)
+    assert_same_table(events_of(seen), table)
     assert [row["at"] for row in seen] == sorted(row["at"] for row in seen)
     assert seen == _changes(present(table, seed + 1, _REVISED)).settle().run().table.to_pylist()
 
