@@ -53,6 +53,9 @@ _HALF: Final = 32
 """Bits of a place in the table that are a number, counted from 1 so that a free place is 0; the others are a hash's."""
 _NUMBER: Final = (1 << _HALF) - 1
 
+_AHEAD: Final = 64
+"""Rows whose places are read before they are looked at."""
+
 _READ = "Array(int64, 1, 'C', readonly=True)"
 
 
@@ -64,10 +67,10 @@ def hash_keys(offsets: Column, words: Column, hashes: Column) -> None:
 
 
 @kernel(
-    f"UniTuple(int64, 2)(uint64[::1], int64[:, ::1], int64[::1], int64[::1], int64, int64, "
+    f"UniTuple(int64, 3)(uint64[::1], int64[:, ::1], int64[::1], int64[::1], int64, int64, "
     f"{_READ}, {_READ}, {_READ}, {_READ}, int64, int64, boolean, int64[::1], int64[::1], int64[::1])"
 )
-def find_repeats(
+def find_repeats(  # noqa: C901 - one loop: a call for every row would cost more than what is done in it
     table: Table,
     originals: Column,
     held_hashes: Column,
@@ -87,12 +90,23 @@ def find_repeats(
 ) -> Any:
     """Fill in the fate of each row, and by which original its group was begun; return how many are known, and replaced.
 
+    A third number means nothing: without it the compiler would leave out what is read ahead.
+
     Rows come in order of time and are numbered from `first_row` on. Where the last one of a group is kept, `replaced`
     gets the numbers of those that are not any more. `used` words are held. There is room for all rows to be originals.
     """
     mask = uint64(len(table) - 1)
     count = 0
+    seen_ahead = uint64(0)
     for row in range(len(times)):
+        if row % _AHEAD == 0:
+            # What the next rows will look at, read without asking what is in it: so memory is waited for once, and not
+            # at each row, where nobody can guess whether it repeats another.
+            for ahead in range(row, min(row + _AHEAD, len(times))):
+                seen_ahead ^= table[uint64(hashes[ahead]) & mask]
+            for ahead in range(row, min(row + _AHEAD, len(times))):
+                one = int64(table[uint64(hashes[ahead]) & mask] & uint64(_NUMBER)) - 1
+                seen_ahead ^= uint64(originals[max(one, 0), TIME])
         time, hashed, begin = times[row], uint64(hashes[row]), offsets[row]
         length = offsets[row + 1] - begin
         half = hashed >> uint64(_HALF)
@@ -131,7 +145,7 @@ def find_repeats(
         begun_by[row] = known
         fates[row] = KEPT
         known += 1
-    return int64(known), int64(count)
+    return int64(known), int64(count), int64(seen_ahead)
 
 
 @kernel(f"void(uint64[::1], {_READ})")

@@ -116,7 +116,7 @@ class KnownKeys:
         kernel.hash_keys(keys.offsets, keys.words, hashes)
         held = self._table, self._originals, self._hashes, self._words, self._known, self._used
         times = np.ascontiguousarray(times)
-        self._known, count = kernel.find_repeats(
+        self._known, count, _ = kernel.find_repeats(
             *held, times, hashes, *keys, self._within, first_row, keep_last, fates, begun_by, replaced
         )
         return Found(fates, begun_by + self._first if keep_last else begun_by, replaced[:count])
