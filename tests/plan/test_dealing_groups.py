@@ -96,7 +96,7 @@ def test_a_function_behind_the_window_does_not_see_late_rows(late: sw.Late) -> N
 
 def test_a_step_that_fails_is_named_with_the_one_it_is_a_part_of() -> None:
     """So that it is found in explain()."""
-    windows = sw.stream(pa.table({"at": [2**63 - 2]}), time="at").tumbling(10)
+    windows = sw.stream(pa.table({"at": [-(2**63) + 3]}), time="at").tumbling(10)
     with pytest.raises(sw.errors.BadTime, match=r"step 'punctuate#1 \(tumbling\)'"):
         windows.in_bands(5, n=sw.count()).run()
 

@@ -303,7 +303,8 @@ def test_queued_rows_are_counted_once_for_every_reader(part: Parting) -> None:
 
 def test_late_rows_are_written_for_people_when_there_are_any() -> None:
     """Where none came, nobody need read about them."""
-    assert str(Counters(rows_in=5, rows_out=3, late=2)).startswith("total in 5 +0p, out 3 +0p, late 2, idle-waiting 0s; now held 0")
+    shown = str(Counters(rows_in=5, rows_out=3, late=2))
+    assert shown.startswith("total in 5 +0p, out 3 +0p, late 2, idle-waiting 0s; now held 0")
     assert "late" not in str(Counters(rows_in=5, rows_out=5))
 
 
