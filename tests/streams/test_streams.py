@@ -43,6 +43,7 @@ _METHODS: dict[str, Callable[[sw.OrderedStream], Any]] = {
     "union": lambda stream: stream.union(stream),
     "join": lambda stream: stream.join(stream, on="k", within=1),
     "followed_by": lambda stream: stream.followed_by(stream, on="k", within=1),
+    "deduplicate": lambda stream: stream.deduplicate(on="k", within=1),
     "group_by": lambda stream: stream.group_by("k"),
     "aggregate": lambda stream: stream.aggregate(n=sw.count()),
     "map_windows": lambda stream: stream.map_windows(lambda rows: rows.select(["v"])),

@@ -307,7 +307,7 @@ def test_of_two_steps_that_read_a_stream_the_one_that_wants_more_decides() -> No
     query = sw.Query([(merged, lambda _: None) for merged in merges], clock=sw.ManualClock())
     ahead.push(_table(range(100)))
     query.work()
-    assert (ahead.wanted_from, behind.wanted_from) == (97, sw.BEGINNING)
+    assert (ahead.wanted_from, behind.wanted_from) == (98, sw.BEGINNING)
     behind.push(_table(range(50)))
     query.work()
     assert behind.wanted_from == 47
@@ -367,7 +367,7 @@ def test_a_step_is_told_the_least_of_what_its_outputs_are_wanted_from() -> None:
         assert bool(told) is not reads_side
         query.ignore_before(30)
         query.work()
-        assert told[-1] == (30 if reads_side else 97)
+        assert told[-1] == (30 if reads_side else 98)
         assert told == sorted(set(told))
 
 
@@ -414,9 +414,9 @@ def test_a_query_that_is_resumed_learns_anew_what_is_of_no_interest() -> None:
     ahead, behind, query = opened()
     ahead.push(_table(range(100)))
     query.work()
-    assert behind.wanted_from == 97
+    assert behind.wanted_from == 98
     _, behind, resumed = opened(query.snapshot())
-    assert behind.wanted_from == 97
+    assert behind.wanted_from == 98
     behind.push(_table(range(50)))
     resumed.work()
     assert resumed.counters()["source#2"].ignored == 50
