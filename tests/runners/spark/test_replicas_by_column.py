@@ -184,6 +184,24 @@ def test_in_shards_a_replica_takes_over_whatever_the_cuts(
         assert len(seen) > ends - 2 * _PATIENCE
 
 
+def test_shards_count_replicas_that_wait_and_that_took_over() -> None:
+    """All of them the same, also those that have no row of a replica."""
+    plan = shard_plan(_merged, [_SCHEMA], 3)
+    shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
+    seen = []
+    for name, times in (("blue", range(20)), ("green", range(15, 18)), ("green", range(18, 40))):
+        rows = [{"at": at, "k": "a", "x": None, "replica": name} for at in times]
+        arrivals = {key: Arrivals() for key in shards}
+        for packed in packed_by_tasks(plan, [pa.Table.from_pylist(rows, _SCHEMA)], Random(0)):
+            arrivals[packed.shard].add(packed)
+        for key, shard in shards.items():
+            for _ in shard.take(arrivals[key]):
+                pass
+        (same,) = {shard.replicas() for shard in shards.values()}
+        seen.append(same)
+    assert seen == [(1, 0, 0), (2, 1, 0), (2, 0, 1)]
+
+
 def _late(rows: Counter[str]) -> Counter[str]:
     return Counter({row: count for row, count in rows.items() if not row.startswith("main")})
 

@@ -182,6 +182,7 @@ def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> It
     metrics.duplicates = metrics.duplicates_total - shard.duplicates_before
     metrics.held, metrics.runs = shard.buffered(), shard.runs()
     metrics.complete_before = totals.complete_before
+    metrics.replicas, metrics.replicas_waiting, metrics.replicas_taken_over = shard.replicas()
     metrics.leave_out(shard.left_out())
 
 

@@ -47,6 +47,15 @@ class Metrics:
     unsent: int = 0
     """Rows of replicas that a merge has neither sent nor left out yet."""
 
+    replicas: int = 0
+    """Replicas that a column tells apart and that have appeared; every shard knows the same of them."""
+
+    replicas_waiting: int = 0
+    """Those of them whose promises do not count yet."""
+
+    replicas_taken_over: int = 0
+    """Those that lead because all who led had fallen silent: events may be missing before."""
+
     held: int = 0
     """Rows and groups that wait, for late rows or for the end of their window."""
 

@@ -141,7 +141,9 @@ class SparkQuery:
 
         `rows_in`, `rows_out` and `late` are those of the micro-batch, `..._total` those since the query began, restarts
         included. `held` are the rows and groups that wait: more rows, a flush or a timeout lets them out.
-        `complete_before` is how far all outputs have come, in words for calendar time; None if they have not begun.
+        `replicas` are those that columns tell apart, `replicas_waiting` those of them whose promises do not count yet,
+        and `replicas_taken_over` those that lead because the others had fallen silent. `complete_before` is how far all
+        outputs have come, in words for calendar time; None if they have not begun.
         """
         runs = (self.spark,) if self.before is None else (self.before, self.spark)
         for one in reversed([one for run in runs for one in run.recentProgress]):

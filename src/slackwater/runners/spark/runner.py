@@ -273,6 +273,10 @@ def _observed(released: DataFrame) -> DataFrame:
         OBSERVED,
         functions.count_if(is_metrics).alias("shards"),
         *(functions.sum(released[name]).alias(name) for name in (*summed, *phases)),
+        *(
+            functions.max(released[name]).alias(name)
+            for name in ("replicas", "replicas_waiting", "replicas_taken_over")
+        ),
         functions.min(functions.when(is_metrics, released["complete_before"])).alias("complete_before"),
     )
 

@@ -178,6 +178,13 @@ class Shard:
         """How many rows and groups wait."""
         return sum(operator.buffered() for operator in self._operators.values())
 
+    def replicas(self) -> tuple[int, int, int]:
+        """How many replicas columns tell apart, how many of them do not lead, and how many have taken over."""
+        merges = [one for one in self._operators.values() if isinstance(one, MergeByColumnOperator)]
+        known = [standing for merge in merges for standing in merge.standings()]
+        waiting = sum(not one.leads for one in known)
+        return len(known), waiting, sum(one.gap_before > BEGINNING for one in known)
+
     def runs(self) -> int:
         """How many ordered stretches wait in sorts."""
         return sum(operator.runs() for operator in self._operators.values() if isinstance(operator, SortOperator))
