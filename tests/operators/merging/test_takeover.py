@@ -86,6 +86,12 @@ def test_leaders_bring_others_to_lead_until_none_is_left_whom_they_could(replica
     assert leaders_among([one for one, _ in replicas], [said for _, said in replicas]) == sorted(leaders)
 
 
+def test_a_leader_must_have_promised_a_tick_more_than_another_tells_everything_from() -> None:
+    """At that very time an event right before it may still hold the output back, in the shard that has it."""
+    assert leaders_among([BEGINNING, 10], [10, 50]) == [0]
+    assert leaders_among([BEGINNING, 10], [11, 50]) == [0, 1]
+
+
 def test_it_is_due_more_than_two_patiences_after() -> None:
     """Not at two; and any two times can be compared."""
     assert [is_due(0, reached, 5) for reached in (10, 11)] == [False, True]
