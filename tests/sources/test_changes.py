@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.errors import BadElement, BrokenPunctuation, PlanError, SchemaMismatch, UnknownEvent
+from slackwater.errors import BadElement, BrokenPunctuation, PlanError, ReplicasGone, SchemaMismatch, UnknownEvent
 from slackwater.events.elements import Insert
 from slackwater.plan.properties import Order
 from slackwater.testing.change_rows import change_rows, change_schema
@@ -104,7 +104,8 @@ def test_changes_come_to_the_table_that_they_tell(live: bool, table: TemporalTab
     rows = change_rows(present(table, seed, _REVISED), _PAYLOAD)
     source = _push(rows) if live else _table(rows)
     settled = sw.changes(source, time="at", until="until").settle().run().table.to_pylist()
-    told = [Insert((row["k"], row["v"]), row["at"], row["until"]) for row in settled]
+    ends = [sw.FOREVER if row["until"] is None else row["until"] for row in settled]
+    told = [Insert((row["k"], row["v"]), row["at"], end) for row, end in zip(settled, ends, strict=True)]
     assert sorted(map(str, told)) == sorted(str(Insert(one.payload, one.start, one.end)) for one in table)
     assert [row["at"] for row in settled] == sorted(row["at"] for row in settled)
 
@@ -159,13 +160,20 @@ def test_a_row_that_contradicts_a_punctuation_before_it_is_refused_with_the_row(
 
 
 def test_a_declared_key_that_the_rows_break_is_an_error_that_names_the_event() -> None:
-    """At the source, whoever reads it: also where a merge would have taken the second insert for a revision."""
+    """At the source, whoever reads it.
+
+    A merge would have taken the second insert for a revision: there the replica leaves, and the other one goes on.
+    """
     twice = [_ROWS[0], {**_ROWS[0], "until": 7}]
     stream = sw.changes(twice, time="at", until="until", keyed=True, schema=_COLUMNS)
     with pytest.raises(BadElement, match=r"insert\(\('a', 1\), 3, 7\)"):
         stream.run()
-    with pytest.raises(BadElement, match="was promised that time and payload are a key"):
-        sw.merge_replicas(stream, sw.changes(_ROWS, time="at", until="until", keyed=True, schema=_COLUMNS)).run()
+    sound = sw.changes(_ROWS, time="at", until="until", keyed=True, schema=_COLUMNS)
+    merged = sw.merge_replicas(stream, sound).run()
+    assert merged.table.to_pylist() == _SETTLED
+    assert sum(step.left for step in merged.counters.values()) == 1
+    with pytest.raises(ReplicasGone, match="was promised that time and payload are a key"):
+        sw.merge_replicas(stream, stream).run()
 
 
 @given(table=keyed_tables(), seed=st.integers(0, 10**6), cut=st.integers(1, 5))

@@ -39,6 +39,7 @@ from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
+from slackwater.progress.instants import FOREVER
 from slackwater.testing.by_column_cases import by_column_cases
 from slackwater.testing.cleansing_cases import cleansing_cases
 from slackwater.testing.deduplicating_cases import deduplicating_cases
@@ -101,7 +102,7 @@ def _row(event: Insert) -> tuple[Any, ...]:
     return event.payload
 
 
-def _with_times(event: Insert, *times: int) -> Insert:
+def _with_times(event: Insert, *times: int | None) -> Insert:
     """The event with its shown times in front of its payload, as steps that replace times keep them."""
     return Insert((*times, *_row(event)), event.start, event.end)
 
@@ -256,9 +257,11 @@ def _matching(
 
 
 def _shown(streams: Streams, port: int, *, intervals: bool = False) -> list[Insert]:
-    """Events as a join keeps them: their times in front."""
+    """Events as a join keeps them: their times in front, and no end as null."""
     return [
-        _with_times(event, event.start, event.end) if intervals else _with_times(event, event.start)
+        _with_times(event, event.start, None if event.end == FOREVER else event.end)
+        if intervals
+        else _with_times(event, event.start)
         for event in _inserts(streams, port)
     ]
 

@@ -234,7 +234,8 @@ class CompareReplicasOperator(Operator[CompareState]):
         if reached == self._compared and not ended:
             return NOTHING
         self._compared = reached
-        found = self._differences(ended=ended)
+        # Who has not ended, but is complete before FOREVER, does not go on either.
+        found = self._differences(ended=ended or reached == FOREVER)
         used = -(-int(self._events.counters[event_index.NODES]) // kernel.BLOCK)
         waiting = int(self._bounds[:used, kernel.LEAST_START].min(initial=FOREVER))
         promise = []
