@@ -211,7 +211,7 @@ def _merge_of(kind: str, sources: list[sw.PushSource]) -> sw.OrderedStream:
 def test_rows_into_a_merge_are_rows_out_and_held_and_left_out_after_every_step(
     kind: str, pushes: list[tuple[int, list[tuple[int, int | None, str]]]]
 ) -> None:
-    """With gaps wherever they may be, events that have no end, and one replica that is detached on the way."""
+    """With gaps wherever they may be, and events that have no end."""
     sources = [sw.PushSource(_LASTING, name=name) for name in ("blue", "green", "grey")]
     merged, out = _merge_of(kind, sources), 0
 
