@@ -310,7 +310,7 @@ def test_of_two_steps_that_read_a_stream_the_one_that_wants_more_decides() -> No
     assert (ahead.wanted_from, behind.wanted_from) == (98, sw.BEGINNING)
     behind.push(_table(range(50)))
     query.work()
-    assert behind.wanted_from == 47
+    assert behind.wanted_from == 48
 
 
 class _TwoOutputs(StatelessOperator):
