@@ -1,4 +1,4 @@
-"""assume_keyed: passes a revised stream on while no event is told twice, and finds the first that is."""
+"""assume_keyed: passes a stream on while no event comes twice, revised or not, and finds the first that does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackwater.errors import BadElement, UnknownEvent
 from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
 from slackwater.operators.assume_keyed import AssumeKeyedOperator
 from slackwater.operators.interest import Interest
-from slackwater.progress.instants import BEGINNING
+from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.temporal.table import earliest_concerned
 from slackwater.testing.oracles.keyed import first_broken_key
 
@@ -122,3 +122,67 @@ def test_an_event_that_was_removed_may_come_back_and_one_that_is_not_known_may_b
     assert len(operator.on_batch(0, batch_of(told, _PAYLOAD)).batches) == 1
     with pytest.raises(UnknownEvent):
         operator.on_batch(0, batch_of([Adjust(("b", 1), 1, 7, 9)], _PAYLOAD))
+
+
+# ---- streams that only insert ----------------------------------------------------------------------------------------
+
+_INSTANTS = st.one_of(st.integers(0, 4), st.sampled_from([BEGINNING + 1, BEGINNING + 2, FOREVER - 2, FOREVER - 1]))
+
+
+@st.composite
+def _inserted(draw: st.DrawFn, *, ordered: bool) -> list[Element]:
+    """Inserts of few payloads, some with long lives, and punctuations that none of them contradicts."""
+    starts = draw(st.lists(_INSTANTS, max_size=16))
+    starts = sorted(starts) if ordered else starts
+    told: list[Element] = []
+    said = BEGINNING
+    for place, start in enumerate(starts):
+        if draw(st.integers(0, 3)) == 0:
+            said = max(said, min(starts[place:]))
+            told.append(Punctuate(said))
+        end = draw(st.sampled_from([start + 1, min(start, FOREVER - 9) + 9, FOREVER]))
+        told.append(Insert((draw(st.sampled_from("ab")), 1), start, end))
+    return told + [Punctuate(FOREVER)] * draw(st.booleans())
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@given(data=st.data(), cut=st.integers(1, 5), restore=st.booleans(), ignored=st.booleans())
+def test_the_first_row_that_comes_twice_is_found(
+    ordered: bool, data: st.DataObject, cut: int, restore: bool, ignored: bool
+) -> None:
+    """By its start and payload, whatever its end and however the stream is cut; feedback makes no difference."""
+    told = data.draw(_inserted(ordered=ordered))
+    seen: set[object] = set()
+    expected = None
+    for place, element in enumerate(told):
+        if isinstance(element, Insert) and expected is None:
+            expected = place if (element.payload, element.start) in seen else None
+            seen.add((element.payload, element.start))
+    operator = AssumeKeyedOperator(_NO_ROWS, final=True, ordered=ordered)
+    for first in range(0, len(told), cut):
+        if restore:
+            operator = AssumeKeyedOperator(_NO_ROWS, resume=operator.snapshot(), final=True, ordered=ordered)
+        if ignored:
+            operator.ignore_before(3)
+        part = told[first : first + cut]
+        if expected is not None and first <= expected < first + cut:
+            with pytest.raises(BadElement, match="deduplicate") as refused:
+                operator.on_batch(0, batch_of(part, _PAYLOAD))
+            assert str(told[expected]) in str(refused.value)
+            return
+        (batch,) = operator.on_batch(0, batch_of(part, _PAYLOAD)).batches
+        assert list(elements_of(batch)) == part
+        operator.check()
+    assert expected is None
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_rows_of_complete_times_are_forgotten_though_they_last_for_ever(ordered: bool) -> None:
+    """By a punctuation, or by the order of rows: memory is for the rows of times that are not complete."""
+    operator = AssumeKeyedOperator(_NO_ROWS, final=True, ordered=ordered)
+    for first in range(0, 100_000, 1_000):
+        told: list[Element] = [Insert(("a", n), n, FOREVER) for n in range(first, first + 1_000)]
+        operator.on_batch(0, batch_of(told if ordered else [*told, Punctuate(first + 1_000)], _PAYLOAD))
+        operator.check()
+    assert len(operator.snapshot().known) <= 1
+    assert len(operator._table) <= 16_384

@@ -49,6 +49,10 @@ def _two_best(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.sort_by([("v", "descending")]).slice(0, 2).select(["user"])
 
 
+def _all_true(rows: pa.RecordBatch) -> pa.Array:
+    return pa.array([True] * rows.num_rows)
+
+
 def _case(stream: Stream) -> Case:
     (merge,) = [node for node in walk(stream.node) if isinstance(node, MergeReplicas)]
     return merge.case
@@ -66,6 +70,8 @@ def test_example_1_streams_publish_whether_they_are_ordered_revised_and_have_a_k
     """Streams that are merged as they are: by what they say of themselves."""
     assert _case(sw.merge_replicas(_ordered("blue"), _ordered("green"))) is Case.R4
     assert _case(sw.merge_replicas(_ordered("blue"), _ordered("green"), ties_alike=True)) is Case.R1
+    assert _case(sw.merge_replicas(*(_ordered(name).assume_keyed() for name in ("blue", "green")))) is Case.R2
+    assert _case(sw.merge_replicas(_ordered("blue").assume_keyed(), _ordered("green"))) is Case.R4
     assert _case(sw.merge_replicas(_changes("blue"), _changes("green"))) is Case.R4
     keyed = sw.merge_replicas(_changes("blue", keyed=True), _changes("green", keyed=True))
     assert _case(keyed) is Case.R3
@@ -165,13 +171,33 @@ def test_example_6_grouped_aggregates_over_disordered_streams_are_revised() -> N
     assert _case(sw.merge_replicas(*early)) is Case.R3
 
 
+def test_rows_that_are_declared_to_have_a_key_are_merged_by_it() -> None:
+    """Sorted rows: R2. Where replicas come and go, or one is disordered but says what is complete: R3."""
+    blue, green = (_disordered(name).sort(patience=5).assume_keyed() for name in ("blue", "green"))
+    merged = sw.merge_replicas(blue, green)
+    declared = "declared to have a key; the first event told twice is an error"
+    assert _explained(merged)[:3] == [
+        ("merge_replicas#1 of 2, case R2", "ordered, points, keyed", Case.R2.value),
+        ("doubt_end#1", "ordered, points, keyed", _DOUBT),
+        ("assume_keyed#1", "ordered, points, keyed", declared),
+    ]
+    assert merged.properties.keyed
+    assert _case(sw.merge_replicas(blue, green, attachable=True)) is Case.R3
+    hopping = [side.hopping(10, 5) for side in (blue, green)]
+    assert _case(sw.merge_replicas(*hopping)) is Case.R3
+    assert _case(sw.merge_replicas(*(side.where(_all_true) for side in (blue, green)))) is Case.R2
+    assert _case(sw.merge_replicas(*(side.select("user") for side in (blue, green)))) is Case.R4
+    by_column = _disordered("both").assume_keyed().merge_replicas(by="user", patience=5)
+    assert "by user, case R3" in by_column.explain()
+
+
 # ---- beyond them -----------------------------------------------------------------------------------------------------
 
 
 def test_the_order_of_ties_is_kept_by_some_steps_and_lost_by_others() -> None:
     """Row by row and windows keep it; a union, groups and rows that merely come in order have none."""
     strict = _counts(_ordered("blue"))
-    keeping = strict.where(lambda rows: pa.array([True] * rows.num_rows)).tumbling(100)
+    keeping = strict.where(_all_true).tumbling(100)
     assert keeping.properties.order is Order.TIES
     assert tells_ties_alike(keeping.node)
     assert tells_ties_alike(strict.sliding(50).select("n").node)

@@ -1,10 +1,12 @@
-"""Takes a revised stream at its word that start and payload are a key, and stops it at the first event told twice.
+"""Takes a stream at its word that start and payload are a key, and stops it at the first event that comes twice.
 
-What is remembered of an event is two hashes and its end, until it is frozen; its payload is not held. An adjust of an
-event that is not known is let pass: it may have been told before this stream began.
+What is remembered of an event is two hashes and a time, until nothing more can come of it; its payload is not held. Of
+a revised stream that is when the event is frozen. Of one that only inserts it is when its start is complete: by a
+punctuation, or, where rows come in order, by a later row. An adjust of an event that is not known is let pass: it may
+have been told before this stream began.
 
 Invariant: of each start and payload there is at most one event.
-Cost: one look-up per element; 60 to 120 bytes for each event that is not frozen.
+Cost: one look-up per element; 60 to 120 bytes for each event that is remembered.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from slackwater.kernels import known_events as kernel
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
 from slackwater.operators.row_bytes import WORD, RowCodec
-from slackwater.progress.instants import BEGINNING
+from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,6 +52,8 @@ class KeyedState:
 class AssumeKeyedOperator(Operator[KeyedState]):
     """Passes batches on unchanged while no event is told twice.
 
+    `final` says that the stream inserts events and never revises them, `ordered` that these come in order of time.
+
     >>> import pyarrow as pa
     >>> from slackwater.events.elements import Insert, batch_of
     >>> rows = pa.schema({"x": pa.string()})
@@ -58,10 +62,19 @@ class AssumeKeyedOperator(Operator[KeyedState]):
     1
     """
 
-    __slots__ = ("_bound", "_codec", "_complete", "_table", "_used", "_where")
+    __slots__ = ("_bound", "_codec", "_complete", "_final", "_ordered", "_table", "_used", "_where")
 
-    def __init__(self, no_rows: pa.RecordBatch, where: str = "assume_keyed", resume: KeyedState | None = None) -> None:
+    def __init__(
+        self,
+        no_rows: pa.RecordBatch,
+        where: str = "assume_keyed",
+        resume: KeyedState | None = None,
+        *,
+        final: bool = False,
+        ordered: bool = False,
+    ) -> None:
         self._where = where
+        self._final, self._ordered = final, ordered
         self._codec = RowCodec(no_rows.schema, where)
         self._complete = BEGINNING if resume is None else resume.complete_before
         self._bound = BEGINNING
@@ -77,6 +90,8 @@ class AssumeKeyedOperator(Operator[KeyedState]):
             self._follow(batch)
         if batch.kind is not None:
             self._complete = int(batch.punctuations().max(initial=self._complete))
+        if self._ordered and batch.rows:
+            self._complete = max(self._complete, int(batch.data().start[-1]))
         return Emission((batch,))
 
     def _follow(self, batch: EventBatch) -> None:
@@ -84,9 +99,10 @@ class AssumeKeyedOperator(Operator[KeyedState]):
         self._make_room(batch.rows)
         kinds = batch.kinds()
         rows = np.cumsum(kinds != Kind.PUNCTUATE) - 1
-        times = batch.start, batch.prior_ends(), batch.ends()
+        # What is not revised counts until its start is complete, whatever its end: as a point.
+        times = batch.start, batch.prior_ends(), batch.start + (batch.start < FOREVER) if self._final else batch.ends()
         broken = kernel.follow_events(
-            self._table, self._used, kinds, *times, rows, payloads.offsets // WORD, payloads.words, self._bound
+            self._table, self._used, kinds, *times, rows, payloads.offsets // WORD, payloads.words, self._unsure_before
         )
         if broken == kernel.ALL_WELL:
             return
@@ -94,6 +110,8 @@ class AssumeKeyedOperator(Operator[KeyedState]):
         if kinds[broken] == Kind.ADJUST:
             raise UnknownEvent.adjusted_by(self._where, element)
         hint = "leave keyed=True out: then equal events count"
+        if self._final:
+            hint = "leave assume_keyed() out: then equal rows count; or deduplicate(on=..., within=0) before it"
         twice = f"{self._where} was promised that time and payload are a key, and got an event twice"
         raise BadElement(message(twice, {"element": element}, hint))
 
@@ -105,12 +123,23 @@ class AssumeKeyedOperator(Operator[KeyedState]):
         # Twice as many must fit as there are now, or all of them would be moved again soon.
         room = max(_LEAST_PLACES, 1 << int(2 * _FULL * (kept + rows)).bit_length())
         table = np.full((room, kernel.FIELDS), kernel.FREE, dtype=np.int64)
-        self._used[0] = kernel.move_known(np.ascontiguousarray(self._table), self._complete, self._bound, table)
+        old, unsure = np.ascontiguousarray(self._table), self._unsure_before
+        self._used[0] = kernel.move_known(old, self._forgotten_before, unsure, table)
         self._table = table
+
+    @property
+    def _forgotten_before(self) -> Instant:
+        """Events that end before this are not heard of any more; those that are not revised count as points."""
+        return min(self._complete, FOREVER - 1) + 1 if self._final else self._complete
+
+    @property
+    def _unsure_before(self) -> Instant:
+        """Of an event that ends at or before this, a revision may have been left out; an insert is one or it is not."""
+        return BEGINNING if self._final else self._bound
 
     def _still_known(self) -> NDArray[np.bool_]:
         ends = self._table[:, kernel.END]
-        return (ends > kernel.GONE) & (ends >= self._complete) & (ends > self._bound)
+        return (ends > kernel.GONE) & (ends >= self._forgotten_before) & (ends > self._unsure_before)
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is nothing to flush
         """Release nothing: no event was held."""

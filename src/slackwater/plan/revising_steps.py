@@ -21,7 +21,7 @@ from slackwater.plan.node import SideOutput, SourceNode, walk
 from slackwater.plan.ordering_steps import Punctuate
 from slackwater.plan.probe import probe_computations
 from slackwater.plan.properties import Order, Properties
-from slackwater.plan.row_steps import AssignWindow, AssumeOrdered, RowStep, Select, Stamp, Where
+from slackwater.plan.row_steps import AssignWindow, AssumeOrdered, RowStep, Select, Stamp, Where, refuse_untimed
 
 if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
@@ -70,6 +70,14 @@ class AssumeKeyed(RowStep):
 
     verb = "assume_keyed"
 
+    def __post_init__(self) -> None:
+        refuse_untimed(self.verb, self.input)
+        facts = self.input.properties
+        if facts.insert_only and not facts.progressive and any(map(_is_live, walk(self.input))):
+            hint = 'declare it behind the step that says what is complete: sort(patience="5s").assume_keyed()'
+            grows = "assume_keyed would have to remember every row of a stream that never says what is complete"
+            raise NeedsOrder(message(grows, {"stream": self.input.line}, hint))
+
     @property
     def properties(self) -> Properties:
         """With a key, because it is checked."""
@@ -85,7 +93,9 @@ class AssumeKeyed(RowStep):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
-        return AssumeKeyedOperator(self.schema.no_rows, f"step {step!r}", resume)
+        facts = self.input.properties
+        final, ordered = facts.insert_only, facts.insert_only and facts.ordered
+        return AssumeKeyedOperator(self.schema.no_rows, f"step {step!r}", resume, final=final, ordered=ordered)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,9 +163,7 @@ class Settle(RowStep):
     verb = "settle"
 
     def __post_init__(self) -> None:
-        if not self.input.properties.punctuated and any(
-            isinstance(node, SourceNode) and node.feed.live for node in walk(self.input)
-        ):
+        if not self.input.properties.punctuated and any(map(_is_live, walk(self.input))):
             hint = "let the source say how far it is complete, by rows of kind punctuate"
             raise NeedsOrder(message("nothing would ever come out of settle", {"stream": self.input.line}, hint))
 
@@ -175,6 +183,10 @@ class Settle(RowStep):
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
         return CleanseOperator(self.schema.no_rows, f"step {step!r}", resume)
+
+
+def _is_live(node: Node) -> bool:
+    return isinstance(node, SourceNode) and node.feed.live
 
 
 def without_ends(schema: EventSchema) -> EventSchema:

@@ -17,6 +17,7 @@ from slackwater.plan.combining_steps import Union
 from slackwater.plan.deduplicating_step import Deduplicate
 from slackwater.plan.node import walk
 from slackwater.plan.ordering_steps import Sort
+from slackwater.plan.revising_steps import AssumeKeyed
 from slackwater.plan.row_steps import AssignWindow, MapBatches, RowStep, Select, Where, is_narrow
 from slackwater.policies.windows import Hopping
 
@@ -53,7 +54,7 @@ def _windows_before(node: Node) -> Iterator[Node]:
     for source in node.inputs:
         if isinstance(source, AssignWindow):
             yield source
-        if isinstance(source, Where | Select | MapBatches | AssignWindow | Sort | Deduplicate | Union):
+        if isinstance(source, Where | Select | MapBatches | AssignWindow | AssumeKeyed | Sort | Deduplicate | Union):
             yield from _windows_before(source)
 
 

@@ -15,13 +15,13 @@ from slackwater.plan.aggregating_steps import MapWindows
 from slackwater.plan.deduplicating_step import Deduplicate
 from slackwater.plan.ordering_steps import Sort
 from slackwater.plan.properties import Order
-from slackwater.plan.revising_steps import DoubtEnd, Settle
+from slackwater.plan.revising_steps import AssumeKeyed, DoubtEnd, Settle
 from slackwater.plan.row_steps import AssignWindow, AssumeOrdered, Select, Where
 
 if TYPE_CHECKING:
     from slackwater.plan.node import Node
 
-_KEEP_TIES = (Where, Select, AssignWindow, AssumeOrdered, Sort, Deduplicate, MapWindows, DoubtEnd)
+_KEEP_TIES = (Where, Select, AssignWindow, AssumeOrdered, AssumeKeyed, Sort, Deduplicate, MapWindows, DoubtEnd)
 
 
 def tells_ties_alike(node: Node) -> bool:

@@ -13,6 +13,7 @@ from slackwater.plan.combining_steps import FollowedBy, Join, Union
 from slackwater.plan.deduplicating_step import Deduplicate
 from slackwater.plan.probe import name_outputs
 from slackwater.plan.properties import Stamps
+from slackwater.plan.revising_steps import AssumeKeyed
 from slackwater.plan.row_steps import AssignWindow, MapBatches, Select, Where, stamped, with_wide_dictionaries
 from slackwater.policies.keep import Keep
 from slackwater.policies.matching import Overlap, Within
@@ -123,6 +124,24 @@ class EventStream(Stream):
         number of events that live at once.
         """
         return type(self)(AssignWindow(stamped(self.node), Sliding(self._length(size))))
+
+    def assume_keyed(self) -> Self:
+        """Declare that no two rows have the same time and the same values in all other columns. It is checked.
+
+        Replicas of such a stream are merged faster: ordered ones as they come (case R2), others with one node for each
+        event that may still change (R3). The first row that comes twice is an error that names it; in a merge its
+        replica leaves, and the others go on. Rows count as one event by time and payload, whatever their ends.
+
+        Remembered are two hashes for each row of a time that is not complete, so declare it behind sort(). A live
+        stream that never says what is complete is refused.
+
+        >>> import slackwater as sw
+        >>> rows = [{"at": 1, "x": "a"}, {"at": 1, "x": "b"}, {"at": 2, "x": "a"}]
+        >>> blue, green = (sw.stream(rows, time="at").assume_ordered().assume_keyed() for _ in range(2))
+        >>> print(sw.merge_replicas(blue, green).node.line)
+        merge_replicas of 2, case R2
+        """
+        return type(self)(AssumeKeyed(stamped(self.node)))
 
     # ---- beside the main output -------------------------------------------------------------------------------------
 

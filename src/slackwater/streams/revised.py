@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.events.changes import ChangeLog
 from slackwater.plan.probe import name_outputs
-from slackwater.plan.revising_steps import SelectRevised, Settle, WhereRevised
+from slackwater.plan.revising_steps import AssumeKeyed, SelectRevised, Settle, WhereRevised
 from slackwater.plan.row_steps import with_wide_dictionaries
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.late_rows import nearest_late_stream
@@ -68,6 +68,10 @@ class RevisedStream(Stream):
         Computations see no ends: they must answer for an event and for its revisions alike.
         """
         return type(self)(SelectRevised(self.node, name_outputs(columns, computed, self.node.schema)))
+
+    def assume_keyed(self) -> Self:
+        """Declare that no two events have the same time and payload at once, as `changes(..., keyed=True)` does."""
+        return type(self)(AssumeKeyed(self.node))
 
     def settle(self) -> OrderedStream:
         """Put the events in order of time, with all revisions applied: each is told once, with its last end.

@@ -42,8 +42,28 @@ def revising_cases(payload: pa.Schema) -> Iterator[TortureCase]:
         lambda told: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([told[0]])],
         ordered=False,
     )
+    for ordered in (False, True):
+        yield _inserts_with_a_key(payload, ordered=ordered)
     for at_end in (BEGINNING, 7, FOREVER):
         yield _promise_at_end(payload, at_end)
+
+
+def _inserts_with_a_key(payload: pa.Schema, *, ordered: bool) -> TortureCase:
+    @st.composite
+    def streams(draw: st.DrawFn) -> Streams:
+        told = present(
+            draw(keyed_tables()), draw(st.integers(0, 10**6)), Presentation(5 * (not ordered), punctuations=0.3)
+        )
+        return (batch_of(told, payload),)
+
+    return TortureCase(
+        f"assume_keyed of {'ordered' if ordered else 'disordered'} events that are not revised",
+        AssumeKeyedOperator,
+        lambda state: AssumeKeyedOperator(batch_of([], payload).payload, resume=state, final=True, ordered=ordered),
+        streams(),
+        lambda told: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([told[0]])],
+        ordered=ordered,
+    )
 
 
 def _promise_at_end(payload: pa.Schema, at_end: Instant) -> TortureCase:
