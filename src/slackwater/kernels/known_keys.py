@@ -39,15 +39,16 @@ NOBODY: Final = -1
 
 TIME: Final = 0
 """Column of an original: its time."""
-LATEST: Final = 1
-"""Column of an original: the number of the row that is kept of its group."""
-AT: Final = 2
-"""Column of an original: where the words of its key begin."""
-LENGTH: Final = 3
-"""Column of an original: how many words they are."""
-FIRST: Final = 4
+FIRST: Final = 1
 """Column of an original: the first word of its key, so that short keys are compared without looking at the words."""
+LENGTH: Final = 2
+"""Column of an original: how many words its key has."""
+AT: Final = 3
+"""Column of an original: where they begin."""
+LATEST: Final = 4
+"""Column of an original: the number of the row that is kept of its group."""
 FIELDS: Final = 5
+"""What is looked at for each row stands in front: it is read from memory at once, as a rule."""
 
 _HALF: Final = 32
 """Bits of a place in the table that are a number, counted from 1 so that a free place is 0; the others are a hash's."""
@@ -66,14 +67,14 @@ def hash_keys(offsets: Column, words: Column, hashes: Column) -> None:
         hashes[row] = hash_event(0, words, offsets[row], offsets[row + 1] - offsets[row])
 
 
-@kernel(
-    f"UniTuple(int64, 3)(uint64[::1], int64[:, ::1], int64[::1], int64[::1], int64, int64, "
-    f"{_READ}, {_READ}, {_READ}, {_READ}, int64, int64, boolean, int64[::1], int64[::1], int64[::1])"
-)
-def find_repeats(  # noqa: C901 - one loop: a call for every row would cost more than what is done in it
+_HELD = "uint64[::1], int64[:, ::1], int64[::1], int64, int64"
+_ROWS = f"{_READ}, {_READ}, {_READ}, {_READ}, int64, int64"
+
+
+@kernel(f"UniTuple(int64, 4)({_HELD}, {_ROWS}, int64[::1], int64[::1])")
+def find_firsts(
     table: Table,
     originals: Column,
-    held_hashes: Column,
     held: Column,
     known: int,
     used: int,
@@ -83,79 +84,160 @@ def find_repeats(  # noqa: C901 - one loop: a call for every row would cost more
     words: Column,
     within: int,
     first_row: int,
-    keep_last: bool,
+    fates: Column,
+    kept: Column,
+) -> Any:
+    """Fill in the fate of each row and list those that are kept, the originals; return how many are known, kept, tied.
+
+    A fourth number means nothing: without it the compiler would leave out what is read ahead.
+
+    Rows come in order of time and are numbered from `first_row` on. `used` words are held. There is room for all rows
+    to be originals.
+    """
+    count = ties = 0
+    seen_ahead = uint64(0)
+    for row in range(len(times)):
+        if row % _AHEAD == 0:
+            seen_ahead ^= _read_ahead(table, originals, held, hashes, row, len(words) > len(times))
+        time, begin = times[row], offsets[row]
+        length = offsets[row + 1] - begin
+        at = _place_of(table, originals, held, uint64(hashes[row]), words, begin, length)
+        seen = int64(table[at] & uint64(_NUMBER)) - 1
+        # Unsigned, for the distance of two times need not fit a signed number.
+        begun = originals[max(seen, 0), TIME]
+        near = (seen >= 0) & (uint64(time) - uint64(begun) <= uint64(within))
+        if (begun == time) & near:
+            # Rows of one time are looked at together, so that its original is one of these.
+            fates[row] = originals[seen, LATEST] - first_row
+            ties += 1
+            continue
+        # Whether a row repeats another nobody can guess, the processor least of all: so it is remembered in any case,
+        # and the next one takes its place if it need not be.
+        _remember(originals, held, known, used, time, words, begin, length, first_row + row)
+        fates[row] = REPEAT if near else KEPT
+        table[at] = table[at] if near else _entry(uint64(hashes[row]), known)
+        kept[count] = row
+        fresh = 0 if near else 1
+        known, used, count = known + fresh, used + fresh * length, count + fresh
+    return int64(known), int64(count), int64(ties), int64(seen_ahead)
+
+
+@kernel(f"UniTuple(int64, 3)({_HELD}, {_ROWS}, int64[::1], int64[::1], int64[::1])")
+def find_lasts(
+    table: Table,
+    originals: Column,
+    held: Column,
+    known: int,
+    used: int,
+    times: Column,
+    hashes: Column,
+    offsets: Column,
+    words: Column,
+    within: int,
+    first_row: int,
     fates: Column,
     begun_by: Column,
     replaced: Column,
 ) -> Any:
     """Fill in the fate of each row, and by which original its group was begun; return how many are known, and replaced.
 
-    A third number means nothing: without it the compiler would leave out what is read ahead.
-
-    Rows come in order of time and are numbered from `first_row` on. Where the last one of a group is kept, `replaced`
-    gets the numbers of those that are not any more. `used` words are held. There is room for all rows to be originals.
+    As find_firsts, but the last row of a group is kept: `replaced` gets the numbers of those that are not any more.
     """
-    mask = uint64(len(table) - 1)
     count = 0
     seen_ahead = uint64(0)
     for row in range(len(times)):
         if row % _AHEAD == 0:
-            # What the next rows will look at, read without asking what is in it: so memory is waited for once, and not
-            # at each row, where nobody can guess whether it repeats another.
-            for ahead in range(row, min(row + _AHEAD, len(times))):
-                seen_ahead ^= table[uint64(hashes[ahead]) & mask]
-            for ahead in range(row, min(row + _AHEAD, len(times))):
-                one = int64(table[uint64(hashes[ahead]) & mask] & uint64(_NUMBER)) - 1
-                seen_ahead ^= uint64(originals[max(one, 0), TIME])
-        time, hashed, begin = times[row], uint64(hashes[row]), offsets[row]
+            seen_ahead ^= _read_ahead(table, originals, held, hashes, row, len(words) > len(times))
+        time, begin = times[row], offsets[row]
         length = offsets[row + 1] - begin
-        half = hashed >> uint64(_HALF)
-        at = hashed & mask
-        word = words[begin] if length > 0 else int64(0)
-        seen = NOBODY
-        while table[at] != uint64(0):
-            if table[at] >> uint64(_HALF) == half:
-                one = int64(table[at] & uint64(_NUMBER)) - 1
-                alike = originals[one, FIRST] == word and originals[one, LENGTH] == length
-                if alike and (length <= 1 or same_words(held, originals[one, AT], words, begin, length)):
-                    seen = one
-                    break
-            at = (at + uint64(1)) & mask
-        # Unsigned, for the distance of two times need not fit a signed number.
-        if seen != NOBODY and uint64(time) - uint64(originals[seen, TIME]) <= uint64(within):
-            before = originals[seen, LATEST]
-            begun_by[row] = seen
-            if before >= first_row and times[before - first_row] == time:
-                fates[row] = before - first_row
-            elif keep_last:
-                fates[row] = KEPT
-                replaced[count] = before
-                count += 1
-                originals[seen, LATEST] = first_row + row
-            else:
-                fates[row] = REPEAT
-            continue
-        table[at] = (half << uint64(_HALF)) | uint64(known + 1)
-        held_hashes[known] = int64(hashed)
-        originals[known, TIME], originals[known, LATEST] = time, first_row + row
-        originals[known, AT], originals[known, LENGTH], originals[known, FIRST] = used, length, word
-        for i in range(length):
-            held[used + i] = words[begin + i]
-        used += length
-        begun_by[row] = known
+        at = _place_of(table, originals, held, uint64(hashes[row]), words, begin, length)
+        seen = int64(table[at] & uint64(_NUMBER)) - 1
         fates[row] = KEPT
-        known += 1
+        if seen < 0 or uint64(time) - uint64(originals[seen, TIME]) > uint64(within):
+            _remember(originals, held, known, used, time, words, begin, length, first_row + row)
+            table[at] = _entry(uint64(hashes[row]), known)
+            begun_by[row] = known
+            known, used = known + 1, used + length
+            continue
+        before = originals[seen, LATEST]
+        begun_by[row] = seen
+        if before >= first_row and times[before - first_row] == time:
+            fates[row] = before - first_row
+        else:
+            replaced[count] = before
+            count += 1
+            originals[seen, LATEST] = first_row + row
     return int64(known), int64(count), int64(seen_ahead)
 
 
-@kernel(f"void(uint64[::1], {_READ})")
-def fill_table(table: Table, hashes: Column) -> None:
+@kernel(f"uint64(uint64[::1], int64[:, ::1], int64[::1], {_READ}, int64, boolean)", inlined=True)
+def _read_ahead(table: Table, originals: Column, held: Column, hashes: Column, row: int, long: bool) -> Any:
+    """Read what the next rows will look at, without asking what is in it.
+
+    So memory is waited for once, and not at each row, where nobody can guess whether it repeats another.
+    """
+    mask = uint64(len(table) - 1)
+    stop = min(row + _AHEAD, len(hashes))
+    seen = uint64(0)
+    for ahead in range(row, stop):
+        seen ^= table[uint64(hashes[ahead]) & mask]
+    for ahead in range(row, stop):
+        one = max(int64(table[uint64(hashes[ahead]) & mask] & uint64(_NUMBER)) - 1, 0)
+        seen ^= uint64(originals[one, TIME])
+    if long:  # other keys are single words, which stand with the originals
+        for ahead in range(row, stop):
+            one = int64(table[uint64(hashes[ahead]) & mask] & uint64(_NUMBER)) - 1
+            if one >= 0 and originals[one, LENGTH] > 0:
+                seen ^= uint64(held[originals[one, AT]])
+    return seen
+
+
+@kernel(f"uint64(uint64[::1], int64[:, ::1], {_READ}, uint64, {_READ}, int64, int64)", inlined=True)
+def _place_of(
+    table: Table, originals: Column, held: Column, hashed: Any, words: Column, begin: int, length: int
+) -> Any:
+    """Find the place where a key stands, or the free one where it belongs."""
+    mask = uint64(len(table) - 1)
+    at = hashed & mask
+    word = words[begin] if length > 0 else int64(0)
+    while table[at] != uint64(0):
+        if table[at] >> uint64(_HALF) == hashed >> uint64(_HALF):
+            one = int64(table[at] & uint64(_NUMBER)) - 1
+            alike = originals[one, FIRST] == word and originals[one, LENGTH] == length
+            if alike and (length <= 1 or same_words(held, originals[one, AT], words, begin, length)):
+                break
+        at = (at + uint64(1)) & mask
+    return at
+
+
+@kernel(f"void(int64[:, ::1], int64[::1], int64, int64, int64, {_READ}, int64, int64, int64)", inlined=True)
+def _remember(
+    originals: Column, held: Column, known: int, used: int, time: int, words: Column, begin: int, length: int, row: int
+) -> None:
+    """Write an original behind those that are known, and the words of its key behind those that are used."""
+    originals[known, TIME] = time
+    originals[known, FIRST] = words[begin] if length > 0 else int64(0)
+    originals[known, LENGTH] = length
+    originals[known, AT] = used
+    originals[known, LATEST] = row
+    for i in range(length):
+        held[used + i] = words[begin + i]
+
+
+@kernel("uint64(uint64, int64)", inlined=True)
+def _entry(hashed: Any, one: int) -> Any:
+    """What stands at the place of an original."""
+    return (hashed >> uint64(_HALF) << uint64(_HALF)) | uint64(one + 1)
+
+
+@kernel(f"void(uint64[::1], int64[:, ::1], {_READ}, int64)")
+def fill_table(table: Table, originals: Column, held: Column, known: int) -> None:
     """Give originals places in a table of free places, the newest first: of those of one key it is found first."""
     mask = uint64(len(table) - 1)
-    for back in range(len(hashes)):
-        one = len(hashes) - 1 - back
-        hashed = uint64(hashes[one])
+    for back in range(known):
+        one = known - 1 - back
+        hashed = uint64(hash_event(0, held, originals[one, AT], originals[one, LENGTH]))
         at = hashed & mask
         while table[at] != uint64(0):
             at = (at + uint64(1)) & mask
-        table[at] = (hashed >> uint64(_HALF) << uint64(_HALF)) | uint64(one + 1)
+        table[at] = _entry(hashed, one)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from numba import uint64
 
 from slackwater.kernels.compile import kernel
 
@@ -12,10 +14,12 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
     Bytes = NDArray[np.uint8]
+    Whole = NDArray[np.uint64]
     Mask = NDArray[np.bool_]
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
 _BYTES = "Array(uint8, 1, 'C', readonly=True)"
+_WHOLE = "Array(uint64, 1, 'C', readonly=True)"
 _MASK = "Array(boolean, 1, 'C', readonly=True)"
 _WORD = 8  # bytes
 
@@ -36,18 +40,37 @@ def count_words(ends: Column, there: Mask, counts: Column) -> None:
             counts[row] += (ends[row + 1] - ends[row] + _WORD - 1) // _WORD
 
 
-@kernel(f"void({_BYTES}, {_READ}, {_MASK}, int64[::1], int64[::1], uint8[::1])")
-def lay_bytes(data: Bytes, ends: Column, there: Mask, at: Column, words: Column, as_bytes: Bytes) -> None:
-    """Lay the length and the bytes of each row's value at its place. `as_bytes` are the words' own bytes, all zero."""
+@kernel(f"void({_BYTES}, {_WHOLE}, {_READ}, {_MASK}, int64[::1], uint64[::1])")
+def lay_bytes(data: Bytes, whole: Whole, ends: Column, there: Mask, at: Column, words: Whole) -> None:
+    """Lay the length and the bytes of each row's value at its place, the last word filled up with zeros.
+
+    `whole` are the same bytes as words, as many as there are whole ones: a value is put together from two at a time,
+    wherever it begins.
+    """
     for row in range(len(at)):
-        place = at[row]
-        begin = ends[row]
+        place, begin = at[row], ends[row]
         length = ends[row + 1] - begin if there[row] else 0
-        words[place] = length
-        first = (place + 1) * _WORD
-        for i in range(length):
-            as_bytes[first + i] = data[begin + i]
-        at[row] = place + 1 + (length + _WORD - 1) // _WORD
+        words[place] = uint64(length)
+        last = place + (length + _WORD - 1) // _WORD
+        for word in range(place + 1, last + 1):
+            words[word] = _word_at(data, whole, begin, min(ends[row + 1] - begin, _WORD))
+            begin += _WORD
+        at[row] = last + 1
+
+
+@kernel(f"uint64({_BYTES}, {_WHOLE}, int64, int64)", inlined=True)
+def _word_at(data: Bytes, whole: Whole, begin: int, length: int) -> Any:
+    """Up to eight bytes, the first one lowest."""
+    first = begin // _WORD
+    word = uint64(0)
+    if first + 1 < len(whole):
+        low = uint64(8 * (begin % _WORD))
+        # In two steps, for a shift by all 64 bits at once is none.
+        word = (whole[first] >> low) | (whole[first + 1] << (uint64(63) - low) << uint64(1))
+        return word & (~uint64(0) >> uint64(8 * (_WORD - length)))
+    for i in range(length):
+        word |= uint64(data[begin + i]) << uint64(8 * i)
+    return word
 
 
 @kernel(f"void({_READ}, int64[::1], int64[::1])")

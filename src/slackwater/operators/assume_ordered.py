@@ -11,6 +11,8 @@ import numpy as np
 
 from slackwater.errors import BrokenOrder
 from slackwater.events.shown_values import show_row
+from slackwater.kernels.follow_punctuations import NOBODY
+from slackwater.kernels.steps_back import first_step_back
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.interest import InterestedOperator
 from slackwater.progress.instants import BEGINNING, Instant
@@ -44,6 +46,9 @@ class AssumeOrderedOperator(InterestedOperator[Instant]):
         """Check the order, within the batch and against all before it."""
         if not len(batch):
             return NOTHING
+        if batch.kind is None and not self._strictly and first_step_back(batch.start, self._high_water) == NOBODY:
+            self._high_water = int(batch.start[-1])
+            return Emission((batch,))
         data = batch.is_data()
         # Where there are no ties, an event says that all up to its own time is over; no event is at FOREVER.
         said = batch.start + (True if data is None else data) if self._strictly else batch.start

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from slackwater.events.schema import EventSchema
-    from slackwater.operators.known_keys import Column, Found
+    from slackwater.operators.known_keys import Column, Lasts
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Duration, Instant
 
@@ -174,29 +174,36 @@ class DeduplicateOperator(Operator[DeduplicateState]):
     def _look_at(self, rows: EventBatch) -> EventBatch:
         """Find repeats among rows in order of time, all of one time together; return what goes out at once."""
         keys = self._keys.encode(rows.payload)
-        found = self._known.find(rows.start, keys, self._looked_at, keep_last=self._keep is Keep.LAST)
+        first_row = self._looked_at
+        self._looked_at += rows.rows
+        if self._keep is Keep.LAST:
+            self._keep_lasts(rows, self._known.find_lasts(rows.start, keys, first_row), first_row)
+            return rows.slice(0, 0)
+        found = self._known.find_firsts(rows.start, keys, first_row)
+        self._duplicates += rows.rows - len(found.kept)
+        if len(found.kept) == rows.rows:
+            return rows
+        return rows.take_rows(self._chosen(rows, found.fates, found.kept) if found.ties else found.kept)
+
+    def _keep_lasts(self, rows: EventBatch, found: Lasts, first_row: int) -> None:
+        """Hold the rows that are kept, for now, in place of those that they replace."""
         kept = found.fates == KEPT
-        mine = found.replaced >= self._looked_at
-        kept[found.replaced[mine] - self._looked_at] = False
+        mine = found.replaced >= first_row
+        kept[found.replaced[mine] - first_row] = False
         places = np.flatnonzero(kept)
-        chosen = self._chosen(rows, found, places)
-        left = rows if len(places) == rows.rows else rows.take_rows(chosen)
         older = found.replaced[~mine]
         self._duplicates += rows.rows - len(places) + len(older)
-        self._looked_at += rows.rows
-        if self._keep is Keep.FIRST:
-            return left
         self._latest.replace(older)
-        self._latest.add(left, places + (self._looked_at - rows.rows), found.begun_by[places])
-        return rows.slice(0, 0)
+        chosen = self._chosen(rows, found.fates, places)
+        self._latest.add(rows.take_rows(chosen), places + first_row, found.begun_by[places])
 
-    def _chosen(self, rows: EventBatch, found: Found, places: Column) -> Column:
+    def _chosen(self, rows: EventBatch, fates: Column, places: Column) -> Column:
         """For each row that is kept the one that is sent: itself, unless it ties with a better one."""
-        others = np.flatnonzero(found.fates >= 0)
+        others = np.flatnonzero(fates >= 0)
         if not len(others):
             return places
-        firsts, greatest = found.fates[others], self._keep is Keep.LAST
-        return choose_among_ties(rows, firsts, others, self._compared, greatest=greatest)[places]
+        greatest = self._keep is Keep.LAST
+        return choose_among_ties(rows, fates[others], others, self._compared, greatest=greatest)[places]
 
     def duplicates(self) -> int:
         """How many rows were left out because another one stands for them."""

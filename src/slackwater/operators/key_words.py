@@ -87,16 +87,16 @@ def _laid(columns: Sequence[pa.Array], rows: int) -> Words:
         if part is None:
             counts += 1
         else:
-            count_words(part[1], there, counts)
+            count_words(part.ends, there, counts)
     offsets = np.zeros(rows + 1, dtype=np.int64)
     np.cumsum(counts, out=offsets[1:])
-    words = np.zeros(int(offsets[-1]), dtype=np.int64)
+    words = np.empty(int(offsets[-1]), dtype=np.int64)
     at = offsets[:-1].copy()
     for column, part, there in zip(columns, parts, present, strict=True):
         if part is None:
             lay_values(np.where(there, _values(column), 0), at, words)
         else:
-            lay_bytes(*part, there, at, words, words.view(np.uint8))
+            lay_bytes(*part, there, at, words.view(np.uint64))
     lay_marks(marks, at, words)
     return Words(offsets, words)
 
@@ -148,12 +148,25 @@ def _values(column: pa.Array) -> Column:
     return values if width == WORD else values.astype(np.int64)
 
 
-def _text(column: pa.Array) -> tuple[NDArray[np.uint8], Column]:
-    """The bytes of a column, and where those of each row end; the first is where the first row begins."""
-    _, offsets, data = column.buffers()
+class _Text(NamedTuple):
+    """The bytes of a column's values."""
+
+    data: NDArray[np.uint8]
+    whole: NDArray[np.uint64]
+    """The same bytes as words, but for those behind the last whole one."""
+
+    ends: Column
+    """Where those of each row end; the first is where the first row begins."""
+
+
+def _text(column: pa.Array) -> _Text:
+    _, offsets, buffer = column.buffers()
     wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     if not len(column):
-        return np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+        return _Text(np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.uint64), np.zeros(1, dtype=np.int64))
     kind: Any = np.int64 if wide else np.int32
     ends = np.frombuffer(offsets, kind, len(column) + 1, column.offset * np.dtype(kind).itemsize)
-    return np.frombuffer(data or b"", dtype=np.uint8), ends.astype(np.int64)
+    data = np.frombuffer(buffer or b"", dtype=np.uint8)
+    if data.ctypes.data % WORD:  # memory that Arrow was given by others may begin anywhere
+        data = data.copy()
+    return _Text(data, data[: len(data) // WORD * WORD].view(np.uint64), ends.astype(np.int64))

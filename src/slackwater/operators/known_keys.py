@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Duration, Instant
 
     Column: TypeAlias = NDArray[np.int64]
+    Table: TypeAlias = NDArray[np.uint64]
 
 KnownSegment: TypeAlias = "tuple[int, Column, Column, Column]"
 """The number of its first original; where the words of each key begin, the words, and the times."""
@@ -48,11 +49,24 @@ class KnownState:
     next: int = 0
 
 
-class Found(NamedTuple):
-    """What became of some rows."""
+class Firsts(NamedTuple):
+    """What became of some rows, where the first of a group is kept."""
 
     fates: Column
     """KEPT, REPEAT, or the row that this one ties with, for each row."""
+
+    kept: Column
+    """The rows that are kept, by their places."""
+
+    ties: int
+    """How many rows tie with one that is kept."""
+
+
+class Lasts(NamedTuple):
+    """What became of some rows, where the last of a group is kept."""
+
+    fates: Column
+    """KEPT, or the row that this one ties with, for each row."""
 
     begun_by: Column
     """The number of the original of each row's group."""
@@ -67,13 +81,12 @@ class KnownKeys:
     >>> from slackwater.operators.key_words import Words
     >>> known = KnownKeys(within=5)
     >>> keys = Words(np.arange(5), np.array([7, 8, 7, 7]))
-    >>> known.find(np.array([1, 1, 4, 9]), keys, first_row=0, keep_last=False).fates.tolist()
+    >>> known.find_firsts(np.array([1, 1, 4, 9]), keys, first_row=0).fates.tolist()
     [-1, -1, -2, -1]
     """
 
     __slots__ = (
-        "_first", "_forgotten", "_hashes", "_known", "_originals", "_scratch", "_segments", "_table", "_within",
-        "_words",
+        "_first", "_forgotten", "_known", "_originals", "_scratch", "_segments", "_table", "_within", "_words",
     )  # fmt: skip
 
     def __init__(self, within: Duration, resume: KnownState | None = None) -> None:
@@ -93,8 +106,6 @@ class KnownKeys:
         self._originals[:, kernel.FIRST] = _first_words(offsets, self._words)
         # The number of the first original that is held: all before it are too old.
         self._first = state.next - self._known
-        self._hashes = np.empty(self._known, dtype=np.int64)
-        kernel.hash_keys(offsets, self._words, self._hashes)
         # Written anew for each call: fresh memory would cost more than what is done in it.
         self._scratch = np.empty((4, 0), dtype=np.int64)
         # There is no room for any row yet: the table is made with it.
@@ -103,23 +114,35 @@ class KnownKeys:
     def __len__(self) -> int:
         return self._known
 
-    def find(self, times: Column, keys: Words, first_row: int, *, keep_last: bool) -> Found:
+    def find_firsts(self, times: Column, keys: Words, first_row: int) -> Firsts:
         """Find out which rows repeat others. They come in order of time, numbered from `first_row` on.
 
-        What is returned is good until the next call. Where the first is kept, `begun_by` means nothing.
+        All rows of one time come together. What is returned is good until the next call.
         """
-        rows = len(times)
+        hashes, fates, kept, _ = self._prepared(len(times), keys)
+        held = *self._held(), np.ascontiguousarray(times), hashes, *keys, self._within, first_row
+        self._known, count, ties, _ = kernel.find_firsts(*held, fates, kept)
+        return Firsts(fates, kept[:count], ties)
+
+    def find_lasts(self, times: Column, keys: Words, first_row: int) -> Lasts:
+        """Find out which rows take the place of others; else as find_firsts."""
+        hashes, fates, begun_by, replaced = self._prepared(len(times), keys)
+        held = *self._held(), np.ascontiguousarray(times), hashes, *keys, self._within, first_row
+        self._known, count, _ = kernel.find_lasts(*held, fates, begun_by, replaced)
+        return Lasts(fates, begun_by + self._first, replaced[:count])
+
+    def _prepared(self, rows: int, keys: Words) -> Column:
+        """Make room for so many rows; return their hashes, and three columns that may be written."""
         self._make_room(rows, len(keys.words))
         if rows > self._scratch.shape[1]:
             self._scratch = np.empty((4, rows), dtype=np.int64)
-        fates, begun_by, replaced, hashes = self._scratch[:, :rows]
-        kernel.hash_keys(keys.offsets, keys.words, hashes)
-        held = self._table, self._originals, self._hashes, self._words, self._known, self._used
-        times = np.ascontiguousarray(times)
-        self._known, count, _ = kernel.find_repeats(
-            *held, times, hashes, *keys, self._within, first_row, keep_last, fates, begun_by, replaced
-        )
-        return Found(fates, begun_by + self._first if keep_last else begun_by, replaced[:count])
+        columns = self._scratch[:, :rows]
+        kernel.hash_keys(keys.offsets, keys.words, columns[0])
+        return columns
+
+    def _held(self) -> tuple[Table, Column, Column, int, int]:
+        """What is remembered, as the kernels take it."""
+        return self._table, self._originals, self._words, self._known, self._used
 
     def forget_before(self, bound: Instant) -> None:
         """Learn that nothing repeats an original before the bound any more. It is left out when room is needed."""
@@ -154,19 +177,17 @@ class KnownKeys:
         room, words_room = left + left // 2 + rows, (used - gone) + (used - gone) // 2 + words
         if room <= len(self._originals) and words_room <= len(self._words) and len(self._table):
             self._originals[:left] = self._originals[old : self._known]
-            self._hashes[:left] = self._hashes[old : self._known]
             self._words[: used - gone] = self._words[gone:used]
             self._table[:] = 0
         else:
             room = max(_LEAST_ROOM, 2 * left + rows)
             self._originals = _moved(self._originals[old : self._known], room)
-            self._hashes = _moved(self._hashes[old : self._known], room)
             self._words = _moved(self._words[gone:used], max(_LEAST_ROOM, 2 * (used - gone) + words))
-            # More places than originals, by a quarter at least.
-            self._table = np.zeros(1 << (room + room // 4).bit_length(), dtype=np.uint64)
+            # Twice as many places as originals at least: in a fuller table a key is looked for at many places.
+            self._table = np.zeros(1 << (2 * room - 1).bit_length(), dtype=np.uint64)
         self._originals[:left, kernel.AT] -= gone
         self._first, self._known = self._first + old, left
-        kernel.fill_table(self._table, self._hashes[:left])
+        kernel.fill_table(self._table, self._originals, self._words, left)
 
     def snapshot(self) -> KnownState:
         """Return what is remembered. Cost: a copy of what is new since the last time, and of small segments."""
@@ -197,7 +218,7 @@ class KnownKeys:
         if not len(self._table):
             return
         places = self._table[self._table != 0]
-        assert len(places) * 5 <= len(self._table) * 4, (len(places), len(self._table))
+        assert len(places) * 2 <= len(self._table), (len(places), len(self._table))
         found = set((places & np.uint64(2**32 - 1)).astype(np.int64) - 1)
         begins = self._originals[: self._known, kernel.AT]
         newest = {self._words[begin:end].tobytes(): i for i, (begin, end) in enumerate(zip(begins, ends, strict=True))}

@@ -14,6 +14,7 @@ from slackwater.errors import BrokenOrder, BrokenPunctuation
 from slackwater.events.kinds import Kind
 from slackwater.events.shown_values import show_element
 from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
+from slackwater.kernels.steps_back import first_step_back
 from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:
@@ -61,10 +62,9 @@ class StreamProgress:
     def _ordered_reach(self, events: EventBatch, where: str) -> Instant:
         if events.start[0] < self.reached:
             raise BrokenOrder.by(where, show_element(events, 0), f"an event at {self.reached}")
-        older = events.start[1:] < events.start[:-1]
-        if older.any():
-            at = int(np.flatnonzero(older)[0])
-            raise BrokenOrder.by(where, show_element(events, at + 1), show_element(events, at))
+        back = first_step_back(events.start, self.reached)
+        if back != NOBODY:
+            raise BrokenOrder.by(where, show_element(events, back), show_element(events, back - 1))
         return int(events.start[-1])
 
     def _refuse(self, batch: EventBatch, at: int, where: str) -> None:

@@ -24,6 +24,7 @@ from slackwater.events.changes import ChangeLog, concerned_from
 from slackwater.events.kinds import Kind
 from slackwater.events.shown_values import show_row
 from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
+from slackwater.kernels.steps_back import first_step_back
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
 from slackwater.operators.interest import Interest
 from slackwater.plan.feed import GivesTogether, HeedsFeedback
@@ -44,8 +45,8 @@ class SourceDriver(Output):
     """Feeds one source's rows and punctuations into the graph."""
 
     __slots__ = (
-        "_apart", "_dropped", "_interest", "_lead", "_no_rows", "_promised", "_reader", "_said", "_schema", "_stamps",
-        "_together", "broken", "end_sent", "live", "newest", "next_beat", "policy",
+        "_apart", "_dropped", "_giving", "_heeding", "_interest", "_lead", "_no_rows", "_promised", "_reader", "_said",
+        "_schema", "_stamps", "broken", "end_sent", "live", "newest", "next_beat", "policy",
     )  # fmt: skip
 
     def __init__(self, name: str, node: SourceNode, reader: Reader, now: Instant, *, together: bool = False) -> None:
@@ -62,8 +63,11 @@ class SourceDriver(Output):
         """The greatest time of its rows."""
 
         self._reader = reader
+        # Both asked once: to look whether an object has methods takes as long as a small batch.
+        self._heeding = reader if isinstance(reader, HeedsFeedback) else None
+        together = together and not any(_holds_words_apart(field.type) for field in node.feed.schema)
         # Whether pushes that wait are taken together, and those that must be taken one by one all the same.
-        self._together = together and not any(_holds_words_apart(field.type) for field in node.feed.schema)
+        self._giving = reader if together and isinstance(reader, GivesTogether) else None
         self._apart: deque[tuple[pa.RecordBatch, Instant]] = deque()
         self._schema = node.schema
         self._stamps = node.properties.stamps
@@ -101,8 +105,7 @@ class SourceDriver(Output):
         """Whether rows go back in time that were said to be in order: then who checks that must see all of them."""
         if not any(isinstance(arc.consumer.operator, AssumeOrderedOperator) for arc in self.arcs):
             return False
-        times = batch.data().start
-        return bool((times < np.maximum.accumulate(np.concatenate(([self.newest], times[:-1])))).any())
+        return first_step_back(batch.data().start, self.newest) != NOBODY
 
     def drop(self, max_rows: int) -> bool:
         """Take the next rows and forget them: all that the source led to has been cut off. Say whether there were."""
@@ -129,8 +132,8 @@ class SourceDriver(Output):
         if self._stamps is Stamps.LATENT:
             return  # its rows have no times yet
         self._interest.begin_at(bound)
-        if isinstance(self._reader, HeedsFeedback):
-            self._reader.ignore_before(bound)
+        if self._heeding is not None:
+            self._heeding.ignore_before(bound)
 
     def _batch_of(self, pushes: Pushes) -> EventBatch:
         """Make events of rows that are taken together; each push keeps the instant of its arrival."""
@@ -145,8 +148,8 @@ class SourceDriver(Output):
 
     def _poll(self, max_rows: int) -> Pushes | None:
         try:
-            if self._together and isinstance(self._reader, GivesTogether):
-                return self._reader.poll_together(max_rows)
+            if self._giving is not None:
+                return self._giving.poll_together(max_rows)
             polled = self._reader.poll(max_rows)
         except SlackwaterError:
             self.broken = True
