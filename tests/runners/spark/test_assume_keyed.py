@@ -84,4 +84,6 @@ def test_frames_with_a_key_are_merged_on_spark(session: SparkSession, tmp_path: 
     query.wait()
     complete = _ONCE[-1][0] - 6
     found = pq.read_table(tmp_path / "main").select(["at", "x"])
-    assert sorted(zip(*(column.to_pylist() for column in found.columns), strict=True)) == [row for row in _ONCE if row[0] < complete]
+    assert sorted(zip(*(column.to_pylist() for column in found.columns), strict=True)) == [
+        row for row in _ONCE if row[0] < complete
+    ]
