@@ -78,27 +78,32 @@ class KeyWords:
 def _laid(columns: Sequence[pa.Array], rows: int) -> Words:
     """Keys of which some have texts or nulls in them."""
     present = [_there(column) for column in columns]
-    marks = np.zeros(rows, dtype=np.int64)
-    for place, there in enumerate(present):
-        marks |= (~there).astype(np.int64) << place
-    counts = (marks != 0).astype(np.int64)
-    parts = [_text(column) if _is_text(column.type) else None for column in columns]
-    for part, there in zip(parts, present, strict=True):
-        if part is None:
-            counts += 1
-        else:
-            count_words(part.ends, there, counts)
+    texts = [_text(column) if _is_text(column.type) else None for column in columns]
+    marks = _marks(columns, present) if any(column.null_count for column in columns) else None
+    counts = np.full(rows, texts.count(None)) if marks is None else texts.count(None) + (marks != 0)
+    for text, there in zip(texts, present, strict=True):
+        if text is not None:
+            count_words(text.ends, there, counts)
     offsets = np.zeros(rows + 1, dtype=np.int64)
     np.cumsum(counts, out=offsets[1:])
     words = np.empty(int(offsets[-1]), dtype=np.int64)
     at = offsets[:-1].copy()
-    for column, part, there in zip(columns, parts, present, strict=True):
-        if part is None:
+    for column, text, there in zip(columns, texts, present, strict=True):
+        if text is None:
             lay_values(np.where(there, _values(column), 0), at, words)
         else:
-            lay_bytes(*part, there, at, words.view(np.uint64))
-    lay_marks(marks, at, words)
+            lay_bytes(*text, there, at, words.view(np.uint64))
+    if marks is not None:
+        lay_marks(marks, at, words)
     return Words(offsets, words)
+
+
+def _marks(columns: Sequence[pa.Array], present: Sequence[NDArray[np.bool_]]) -> Column:
+    """A bit for each column whose value is missing, for each row."""
+    marks = np.zeros(len(columns[0]), dtype=np.int64)
+    for place, there in enumerate(present):
+        marks |= (~there).astype(np.int64) << place
+    return marks
 
 
 def _is_value(kind: pa.DataType) -> bool:
