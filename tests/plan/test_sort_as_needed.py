@@ -100,6 +100,8 @@ def test_a_sort_stays_before_a_window_whose_rows_are_looked_at_in_their_order() 
     ordered = _sorted().where(nw.col("v") > 0).tumbling(5).select("at", "v")
     mapped = ordered.map_windows(lambda rows: rows.select(["v"]))
     assert _verbs(mapped) == [["map_windows", "select", "tumbling", "sort", "where", "punctuate", "source"]]
+    ranked = ordered.top_rows(1, by="v")
+    assert _verbs(ranked) == [["top_rows", "sort", "select", "tumbling", "where", "punctuate", "source"]]
 
 
 def test_every_sort_of_a_plan_is_moved_for_itself() -> None:

@@ -18,6 +18,7 @@ from slackwater.operators.aggregate import AggregateOperator, aggregate_schema
 from slackwater.operators.cut_at_changes import CutAtChangesOperator
 from slackwater.operators.described import describe
 from slackwater.operators.map_windows import MapWindowsOperator, WindowFunction, mapped_schema
+from slackwater.operators.top_rows import TopRows, can_be_ranked
 from slackwater.plan.combining_steps import Union, require_order
 from slackwater.plan.node import walk
 from slackwater.plan.probe import probe_window_function
@@ -136,6 +137,9 @@ class MapWindows(RowStep):
     answers: pa.Schema | None = None
     """The columns of the answers, if the user named them; otherwise the function is tried."""
 
+    any_order: bool = False
+    """Whether the function answers the same, in the same order, in whatever order the rows of a window come."""
+
     verb = "map_windows"
 
     def __post_init__(self) -> None:
@@ -146,6 +150,8 @@ class MapWindows(RowStep):
         if not isinstance(self.answers, pa.Schema | None):
             facts, hint = {"got": repr(self.answers)}, "write schema=pa.schema({...})"
             raise SchemaMismatch(message("schema= names the columns of the answers", facts, hint))
+        if not isinstance(self.any_order, bool):
+            raise PlanError(message("any_order= is True or False", {"got": repr(self.any_order)}))
         _ = self.schema
 
     @cached_property
@@ -153,7 +159,7 @@ class MapWindows(RowStep):
         """The time columns of the window, and what the function answers."""
         answers = self.answers
         if answers is None:
-            answers = probe_window_function(self.function, self.input.schema, self.verb)
+            answers = probe_window_function(self.function, self.input.schema, self.verb, any_order=self.any_order)
         return mapped_schema(self.input.schema, answers, self.verb)
 
     @property
@@ -168,7 +174,8 @@ class MapWindows(RowStep):
 
     def reason(self) -> str:
         """When the function is called, and what is held until then."""
-        return "a window goes to the function whole, when its start is complete; its events are held until then"
+        whole = "a window goes to the function whole, when its start is complete; its events are held until then"
+        return f"{whole}; in whatever order they come, it answers the same" if self.any_order else whole
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
@@ -176,6 +183,32 @@ class MapWindows(RowStep):
         return MapWindowsOperator(
             self.input.schema, self.function, self.schema.payload, ordered=ordered, step=step, resume=resume
         )
+
+
+@dataclass(frozen=True, eq=False)
+class TopOfWindows(MapWindows):
+    """The greatest rows of each window, in rank order."""
+
+    verb = "top_rows"
+
+    def reason(self) -> str:
+        """When rows go out, and in which order."""
+        return "a window is ranked when its start is complete; ties by all other columns, so that there is one order"
+
+
+def top_of_windows(node: Node, k: int, by: str) -> TopOfWindows:
+    """Plan the k greatest rows of each window, by a column; refuse what has no order."""
+    payload = node.schema.payload
+    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+        hint = 'say how many rows of each window to keep: top_rows(3, by="v")'
+        raise PlanError(message("top_rows keeps at least one row", {"k": repr(k)}, hint))
+    if by not in payload.names:
+        raise SchemaMismatch.missing("top_rows", by, tuple(payload.names))
+    wrong = next((field for field in payload if not can_be_ranked(field.type)), None)
+    if wrong is not None:
+        hint = "select() other columns before it: every column may have to decide between two rows"
+        raise SchemaMismatch(message("top_rows cannot rank rows by such a column", {wrong.name: str(wrong.type)}, hint))
+    return TopOfWindows(node, TopRows(k, by, tuple(payload.names)), payload, any_order=True)
 
 
 def _require_progress(step: str, node: Node) -> None:

@@ -5,7 +5,7 @@ to be cut into batches. `nw.col("x").mean()` and `nw.col("x").cum_sum()` are suc
 for a few rows together and one by one, through the public face of the computation alone (docs/decisions/0006).
 
 A function over batches must answer for each row by itself, too. One over windows may mix the rows of a window; of it
-only the columns of its answers are learnt.
+the columns of its answers are learnt, and, where it is declared, whether the order of the rows makes no difference.
 """
 
 from __future__ import annotations
@@ -80,12 +80,23 @@ def probe_batch_function(function: BatchFunction, schema: EventSchema, times: tu
     return planned
 
 
-def probe_window_function(function: WindowFunction, schema: EventSchema, step: str) -> pa.Schema:
-    """Learn the columns that a function over the rows of a window answers."""
+def probe_window_function(
+    function: WindowFunction, schema: EventSchema, step: str, *, any_order: bool = False
+) -> pa.Schema:
+    """Learn the columns that a function over the rows of a window answers.
+
+    One that is said to answer the same in whatever order its rows come is asked again, with the same rows backwards.
+    """
+    rows = _made_up_window(schema)
     try:
-        answer = answered_rows(function(_made_up_window(schema)))
+        answer = answered_rows(function(rows))
+        backwards = answered_rows(function(rows.take(np.arange(rows.num_rows)[::-1]))) if any_order else answer
     except Exception as cause:
         raise _cannot_compute(step, schema, cause, _NAME_THE_COLUMNS) from cause
+    if repr(backwards.to_pylist()) != repr(answer.to_pylist()):
+        facts = {"function": describe(function)}
+        hint = "sort what it answers by all columns, or leave any_order=True out"
+        raise PlanError(message(f"{step} answers otherwise when the same rows come in another order", facts, hint))
     return _planned_columns(answer, function, step)
 
 

@@ -35,7 +35,7 @@ def sort_as_needed(*roots: Node) -> list[Node]:
     nodes = list(walk(*roots))
     readers = Counter(source for node in nodes for source in node.inputs)
     readers.update(roots)
-    in_order = {window for node in nodes if isinstance(node, MapWindows) for window in _windows_before(node)}
+    in_order = {window for node in nodes if _looks_at_order(node) for window in _windows_before(node)}
     made: dict[Node, Node] = {}
     for node in nodes:
         sources = [made[source] for source in node.inputs]
@@ -47,6 +47,10 @@ def sort_as_needed(*roots: Node) -> list[Node]:
         else:
             made[node] = node if sources == list(node.inputs) else node.reading(*sources)
     return [made[root] for root in roots]
+
+
+def _looks_at_order(node: Node) -> bool:
+    return isinstance(node, MapWindows) and not node.any_order
 
 
 def _windows_before(node: Node) -> Iterator[Node]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
-from slackwater.plan.aggregating_steps import MapWindows
+from slackwater.plan.aggregating_steps import MapWindows, top_of_windows
 from slackwater.plan.combining_steps import FollowedBy, Join, Union
 from slackwater.plan.deduplicating_step import Deduplicate
 from slackwater.plan.probe import name_outputs
@@ -163,7 +163,27 @@ class EventStream(Stream):
         """Sum up the events of each window, or of each span in which the set of living events does not change."""
         return GroupedStream(self.node, ()).aggregate(**aggregates)
 
-    def map_windows(self, function: WindowFunction, *, schema: pa.Schema | None = None) -> OrderedStream:
+    def top_rows(self, k: int, *, by: str) -> OrderedStream:
+        """Keep the k rows of each window that are greatest in a column, greatest first; whole rows, not values.
+
+        Where rows are equal in that column the others decide, from left to right, the least first: so which rows are
+        kept, and their order, does not depend on the order in which they came, and replicas of the result are merged by
+        comparing one row after the other (case R1). NaNs are less than all numbers, and nulls less than those. Rows of
+        a window are held until it is complete.
+
+        >>> import slackwater as sw
+        >>> sales = [{"at": 1, "who": "ann", "v": 5}, {"at": 2, "who": "bob", "v": 9}, {"at": 3, "who": "ann", "v": 9}]
+        >>> best = sw.stream(sales, time="at").assume_ordered().tumbling(10).select("who", "v").top_rows(2, by="v")
+        >>> best.run().table["who"].to_pylist()
+        ['ann', 'bob']
+        """
+        from slackwater.streams.ordered import OrderedStream
+
+        return OrderedStream(top_of_windows(with_wide_dictionaries(stamped(self.node)), k, by))
+
+    def map_windows(
+        self, function: WindowFunction, *, schema: pa.Schema | None = None, any_order: bool = False
+    ) -> OrderedStream:
         """Call a function of your own with all rows of a window, and send what it answers, for each window once.
 
         It is given one Arrow batch, of all columns, when the window is complete, and answers a batch or table of any
@@ -172,7 +192,8 @@ class EventStream(Stream):
         together; rows with lifetimes, when both ends are the same.
 
         The columns of the answers are learnt by trying the function on a few made-up rows, or named by `schema`. It
-        should have no side effects.
+        should have no side effects. `any_order=True` declares that it answers the same rows in the same order, however
+        the rows of a window are ordered: replicas of the result are then merged as they come (case R1).
 
         >>> import pyarrow as pa, slackwater as sw
         >>> def spread(rows):
@@ -184,7 +205,7 @@ class EventStream(Stream):
         """
         from slackwater.streams.ordered import OrderedStream
 
-        return OrderedStream(MapWindows(stamped(self.node), function, schema))
+        return OrderedStream(MapWindows(stamped(self.node), function, schema, any_order))
 
     def union(self, *others: EventStream) -> OrderedStream:
         """Put streams of the same columns together, in order of time. See `slackwater.union`."""
