@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slackwater.errors import PlanError, SchemaMismatch, message
+from slackwater.errors import BadDuration, PlanError, SchemaMismatch, message
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
 from slackwater.operators.described import describe
 from slackwater.operators.map_batches import MapBatchesOperator, answered_schema, without_ends
@@ -19,7 +19,7 @@ from slackwater.operators.window import WindowOperator, windowed_schema
 from slackwater.plan.node import Node, StepNode
 from slackwater.plan.probe import probe_batch_function, probe_computations
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
-from slackwater.policies.windows import Hopping, Sliding, Window
+from slackwater.policies.windows import MOST_WINDOWS, Hopping, Sliding, Window
 from slackwater.progress.instants import format_duration
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from slackwater.operators.expressions import Computation
     from slackwater.operators.map_batches import BatchFunction
     from slackwater.operators.operator import Operator
-    from slackwater.progress.instants import Instant
+    from slackwater.progress.instants import Duration, Instant
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +192,11 @@ class AssignWindow(RowStep):
         if not self.input.properties.insert_only:
             hint = "apply the revisions first"
             raise PlanError(message(f"{self.verb} cannot move events that are revised later", {}, hint))
+        if isinstance(self.window, Hopping) and self.window.most > MOST_WINDOWS:
+            facts = {"windows": self.details(), "of one event": f"{self.window.most:,}", "at most": f"{MOST_WINDOWS:,}"}
+            least = self._shown(-(-self.window.size // MOST_WINDOWS))
+            hint = f"hop by {least} or more, or let each event last: sliding(size)"
+            raise BadDuration(message("an event would fall into more windows than anybody can answer", facts, hint))
         _ = self.schema
 
     @cached_property
@@ -216,10 +221,12 @@ class AssignWindow(RowStep):
 
     def details(self) -> str:
         """The lengths."""
-        calendar = self.input.schema.calendar
         lengths = {field.name: getattr(self.window, field.name) for field in fields(self.window)}
-        shown = {name: format_duration(length) if calendar else str(length) for name, length in lengths.items()}
+        shown = {name: self._shown(length) for name, length in lengths.items()}
         return " ".join(f"{name}={length}" for name, length in shown.items() if name != "offset" or lengths[name])
+
+    def _shown(self, length: Duration) -> str:
+        return format_duration(length) if self.input.schema.calendar else str(length)
 
     def reason(self) -> str:
         """What it does to the order."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slackwater.progress.instants import Duration, Instant
+
+MOST_WINDOWS: Final = 1_000_000
+"""Windows that one event may fall into.
+
+Each of them is an answer, and a row of its own for what follows; where panes cannot be used the event is copied as
+often. A day every second is 86,400, a week 604,800: these work, by panes. At a million the times of the windows of one
+event alone take 16 MB. Beyond it a hop was meant in another unit, or sliding() was.
+"""
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,15 @@ class Hopping(Window):
     def count(self, times: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """How many windows contain each event."""
         return self._windows(past_grid(times, self.hop, self.offset))
+
+    @property
+    def most(self) -> int:
+        """The most windows that contain one event.
+
+        >>> Hopping(60, 25).most, Hopping(60, 60).most, Hopping(60, 61).most
+        (3, 1, 1)
+        """
+        return -(-self.size // self.hop)
 
     @property
     def apart(self) -> Duration:

@@ -110,7 +110,8 @@ class EventStream(Stream):
         """Give each event, once for each, the windows [k*hop, k*hop + size) that it falls into.
 
         The rows are not ordered by their windows any more. After an ordered stream, punctuations say which windows
-        are complete, so that aggregate() may follow.
+        are complete, so that aggregate() may follow: it sums up each event once, however many windows share it. Other
+        steps get a copy of the event for each of its windows, of which there may be a million at most.
         """
         from slackwater.streams.disordered import DisorderedStream
 
