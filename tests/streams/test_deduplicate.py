@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -75,6 +76,39 @@ def test_calendar_times_dictionaries_and_several_key_columns() -> None:
     table = pa.table({"at": at, "device": device, "n": pa.array([1, 1, 1, 1], pa.int16())})
     kept = sw.stream(table, time="at").deduplicate(["device", "n"], within="1s", patience="5s").run().table
     assert kept["device"].to_pylist() == ["x", "y", "x"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "greatest"),
+    [
+        (pa.decimal32(5, 1), Decimal("-1.5"), Decimal("25.6")),
+        (pa.decimal64(15), Decimal(-1), Decimal(256)),
+        (pa.decimal128(38, 2), Decimal("-0.10"), Decimal("2.56")),
+        (pa.decimal256(76), Decimal(-1), Decimal(256)),
+        (pa.dictionary(pa.int32(), pa.float64()), -0.0, 0.0),
+    ],
+    ids=str,
+)
+def test_rows_of_one_time_are_chosen_by_their_values_whatever_the_type(
+    kind: pa.DataType, least: object, greatest: object
+) -> None:
+    """Not by the bytes of decimals, and not by which of two zeros came first."""
+    for values in ([least, greatest], [greatest, least]):
+        column = pa.array(values, kind.value_type).dictionary_encode() if pa.types.is_dictionary(kind) else None
+        rows = pa.table({"at": [1, 1], "k": ["a", "a"], "v": pa.array(values, kind) if column is None else column})
+        stream = sw.stream(rows, time="at").assume_ordered()
+        for keep, kept in (("first", least), ("last", greatest)):
+            (row,) = stream.deduplicate(on="k", within=0, keep=keep).run().table["v"].to_pylist()
+            assert repr(row) == repr(kept), (values, keep)
+
+
+def test_columns_that_cannot_be_compared_are_refused_before_any_row_flows() -> None:
+    """Rows of one key and time are compared by all columns, so none may have a type that has no values to compare."""
+    heard = pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array([1, 2])])
+    rows = sw.stream(pa.table({"at": [1, 1], "k": ["a", "a"], "heard": heard}), time="at").assume_ordered()
+    with pytest.raises(sw.errors.SchemaMismatch, match=r"deduplicate cannot use the type of a column\n.*heard"):
+        rows.deduplicate(on="k", within=5)
+    assert rows.select("k").deduplicate(on="k", within=5).run().table["k"].to_pylist() == ["a"]
 
 
 def test_a_row_with_a_lifetime_goes_by_its_start_and_keeps_its_end() -> None:

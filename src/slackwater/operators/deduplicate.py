@@ -111,7 +111,7 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         self._no_rows = schema.no_rows
         self._keys = KeyWords(schema.payload, on, step)
         # What rows of one key may differ in: zeros of both signs are one key.
-        self._compared = [f.name for f in schema.payload if f.name not in on or pa.types.is_floating(f.type)]
+        self._compared = [f.name for f in schema.payload if f.name not in on or _has_two_zeros(f.type)]
         self._within = within
         self._keep = keep
         self._ordered = ordered
@@ -235,6 +235,10 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         self._known.check()
         self._latest.check()
         assert 0 <= self._duplicates <= self._looked_at, (self._duplicates, self._looked_at)
+
+
+def _has_two_zeros(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind.value_type if pa.types.is_dictionary(kind) else kind))
 
 
 def _by_whole_times(batches: Sequence[EventBatch]) -> list[EventBatch]:

@@ -50,6 +50,8 @@ def choose_among_ties(rows: EventBatch, firsts: Rows, others: Rows, columns: Seq
 
 def _numbers(column: pa.Array, firsts: Rows, others: Rows) -> Iterator[Rows]:
     """A column as whole numbers in the order of its values, nulls told apart in front; nothing if all rows agree."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     if pa.types.is_integer(column.type) and column.type != pa.uint64():
         plain = column
     elif pa.types.is_floating(column.type):
@@ -87,6 +89,8 @@ def _in_order(column: pa.Array) -> pa.Array:
         return _in_order(column.storage)
     if pa.types.is_dictionary(kind):
         return _in_order(column.dictionary_decode())
+    if pa.types.is_decimal(kind):  # Arrow cannot rank those of 32 and 64 bits
+        return column.cast(pa.decimal256(76, kind.scale))
     return column if _has_order(kind) else _as_bytes(column)
 
 
@@ -94,8 +98,7 @@ def _has_order(kind: pa.DataType) -> bool:
     texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     raw = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
     times = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
-    plain = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal128(kind)
-    return bool(texts or raw or times or plain)
+    return bool(texts or raw or times or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:

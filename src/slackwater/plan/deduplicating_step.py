@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import BadDuration, NeedsOrder, PlanError, SchemaMismatch, message
 from slackwater.operators.deduplicate import DeduplicateOperator
-from slackwater.operators.key_words import KeyWords
+from slackwater.operators.row_bytes import RowCodec
 from slackwater.plan.properties import Order, Properties
 from slackwater.plan.row_steps import RowStep
 from slackwater.policies.keep import Keep
@@ -58,7 +58,8 @@ class Deduplicate(RowStep):
                 raise SchemaMismatch(message("deduplicate cannot tell events apart by a time", {"on": name}, hint))
             if name in self.on[:place]:
                 raise SchemaMismatch(message("deduplicate names a column twice", {"on": name}, "name it once"))
-        KeyWords(schema.payload, self.on, self.verb)  # made now, so that a type that cannot be used is refused now
+        # Made now, so that a type is refused now: rows of one key and time are compared by all their columns.
+        RowCodec(schema.payload, self.verb)
 
     @property
     def lag(self) -> Duration:
