@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import slackwater as sw
-from bands_queries import MEASURED, QUERIES, TIME, grouped, streams_of
+from bands_queries import MEASURED, QUERIES, TIME, answered, grouped, streams_of
 from held import copied, growth, held_bytes, in_fresh_process
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _grown(folder: str, names: tuple[str, ...], place: int, asked: str, method: 
     columns = grouped({name: np.load(Path(folder) / f"{name}.npy") for name in names}, query)
 
     def answer(part: Mapping[str, NDArray[Any]]) -> None:
-        sw.run_together(*streams_of(method, copied(part, TIME), setting, query))
+        answered(method, partial(sw.run_together, *streams_of(method, copied(part, TIME), setting, query)))
 
     answer({name: column[:200_000] for name, column in columns.items()})  # loads what is loaded once
     return growth(partial(answer, columns))
