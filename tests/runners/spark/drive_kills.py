@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -21,7 +22,6 @@ from slackwater.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 COLUMNS = "at timestamp, n long, word string"
 SHARDS = 2
@@ -45,8 +45,8 @@ class Killed:
 
 
 def _bands(streams: list[sw.DisorderedStream]) -> Sequence[Any]:
-    per_word = streams[0].tumbling("50us").group_by("word")
-    return list(per_word.in_bands("10us", "40us", "90us", n=sw.count(), sum=sw.sum("n"), late=sw.Late.drop()))
+    per_word, sums = streams[0].tumbling("50us").group_by("word"), {"n": sw.count(), "sum": sw.sum("n")}
+    return list(per_word.in_bands("10us", "40us", "90us", every=sw.Every.batch(), late=sw.Late.drop(), **sums))
 
 
 def _join(streams: list[sw.DisorderedStream]) -> Sequence[Any]:
@@ -100,7 +100,9 @@ def settings(builder: Any) -> Any:
 
 def main(folder: str, name: str, kind: str) -> None:
     """Do what the command line says."""
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.python.daemon.module", "warm_daemon")
     session = settings(builder.config("spark.ui.showConsoleProgress", "false")).getOrCreate()
     while not ended(start(session, folder, name, kind)):
         pass
