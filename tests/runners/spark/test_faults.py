@@ -241,21 +241,42 @@ def test_files_whose_times_go_back_are_read(session: SparkSession, tmp_path: Pat
 # ---- checkpoints -----------------------------------------------------------------------------------------------------
 
 
+_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "cut within a line": lambda whole: whole[:-5],
+    "cut in the middle": lambda whole: whole[: len(whole) // 2],
+    "without its last line": lambda whole: whole.rpartition(b"\n")[0],
+    "other words": lambda _: b"high\nwater\n",
+    "no text": lambda _: bytes(range(128, 256)),
+    "garbage behind the version": lambda _: b'v1\n{]\n{"logOffset',
+}
+
+
 def test_offsets_that_are_damaged_stop_the_query(session: SparkSession, tmp_path: Path) -> None:
-    """Cut short, or of other words; with the file as it was the query goes on."""
+    """Each file is named, however it is damaged; as it was, the query goes on.
+
+    Spark alone says of some of them "Input length = 1", or that the plan has other sources. Of a log of source files
+    that has lost its lines, or is missing, it says nothing, and reads those files again.
+    """
     _bring(tmp_path, range(2))
     _run(session, tmp_path)
     _bring(tmp_path, [2])
-    for log in ("offsets/1", "sources/0/1"):
+    for log in ("metadata", "offsets/0", "offsets/1", "commits/1", "sources/0/0", "sources/0/1"):
         file = tmp_path / "checkpoint" / log
         sums = file.with_name(f".{file.name}.crc")
         kept = {one: one.read_bytes() for one in (file, sums) if one.exists()}
-        sums.unlink(missing_ok=True)
-        file.write_bytes(kept[file][: len(kept[file]) // 2])
-        said = _fails(session, tmp_path)
-        assert said.startswith("the log of what a query on Spark has read is damaged\n"), said
+        for damage, damaged in _DAMAGE.items():
+            sums.unlink(missing_ok=True)
+            file.write_bytes(damaged(kept[file]))
+            said = _fails(session, tmp_path)
+            assert said.startswith("a file of the checkpoint is damaged\n"), (log, damage, said)
+            assert f"{file.as_uri()}\n" in said, (log, damage, said)
         for one, content in kept.items():
             one.write_bytes(content)
+    lost = tmp_path / "checkpoint/sources/0/1"
+    lost.rename(tmp_path / "lost")
+    assert "it is missing" in _fails(session, tmp_path)
+    (tmp_path / "lost").rename(lost)
     _run(session, tmp_path)
     _assert_all_once(tmp_path, 3)
 

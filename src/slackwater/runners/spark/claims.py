@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from slackwater.runners.spark.checkpoint_logs import require_whole
 from slackwater.runners.spark.folder_sink import FolderSink
 from slackwater.runners.spark.ownership import next_run
 from slackwater.runners.spark.places import folders_read_by, place_of, refuse_overlaps
@@ -57,6 +58,7 @@ def claims_of(
         formats={outputs: sink.described() for outputs, sink in folders.items()},
     )
     run = next_run(session, checkpoint, plan)
+    require_whole(session, run)
     return run, [_claimed(taker.sink, session, run) for taker in takers]
 
 

@@ -45,7 +45,7 @@ def require_files(session: SparkSession, run: Run, batch_id: int) -> None:
 
 def files_of(log: Files, checkpoint: Place, batch_id: int) -> list[str]:
     """The addresses of the files that a micro-batch is to read, of all sources that are files."""
-    before, now = (_offsets(log.read(f"{checkpoint.address}/offsets/{number}")) for number in (batch_id - 1, batch_id))
+    before, now = (ends_of(log.read(f"{checkpoint.address}/offsets/{number}")) for number in (batch_id - 1, batch_id))
     found: list[str] = []
     for source, end in now.items():
         for number in range(before.get(source, -1) + 1, end + 1):
@@ -53,7 +53,7 @@ def files_of(log: Files, checkpoint: Place, batch_id: int) -> list[str]:
     return found
 
 
-def _offsets(text: str | None) -> dict[int, int]:
+def ends_of(text: str | None) -> dict[int, int]:
     """Up to where each source that is files was read, by its number."""
     version, *lines = (text or "").splitlines() or [""]
     if version != _KNOWN:
