@@ -137,7 +137,8 @@ def test_an_ordered_stream_needs_no_patience() -> None:
     for early in (ordered.aggregate_early(n=sw.count()), ordered.aggregate_early(patience=5, n=sw.count())):
         with early.open(lambda _: None, clock=sw.ManualClock(), on_late=lambda _: None, batch_rows=1) as query:
             query.run_to_end()
-        assert query.counters()["aggregate_early#1"].peak_buffered == 1
+        # A window that a row closes is there beside the row's own, for a moment.
+        assert query.counters()["aggregate_early#1"].peak_buffered == 2
         settled = early.settle().run().table
         assert settled.select(["window_start", "n"]).to_pydict() == {"window_start": [0, 10, 30], "n": [2, 1, 1]}
 

@@ -89,7 +89,10 @@ OTHER_ENDS: Final = 5
 CORRECTIONS: Final = 6
 """Place in counters: lines that add no event to the output: adjusts, and the inserts that some of them take back."""
 
-COUNTERS: Final = 7
+PEAK: Final = 7
+"""Place in counters: the most nodes that were not done with at once, since whoever merges was built."""
+
+COUNTERS: Final = 8
 
 KIND: Final = 0
 """Place in an output line: the kind of the element. Lines are laid out by column: one row of numbers for each place."""
@@ -168,6 +171,7 @@ def add_node(
         bounds[node // BLOCK, replica] = min(bounds[node // BLOCK, replica], start)
     counters[NODES] += 1
     counters[LIVE] += 1
+    counters[PEAK] = max(counters[PEAK], counters[LIVE])
     counters[WORDS] += length
     return int64(node)
 

@@ -1,7 +1,8 @@
 """Merges replicas that may tell the same event any number of times, and revise each: LMerge's case R4, compiled.
 
-As in replicated_events there is one node for each start and payload, in blocks with a bound for each replica. Where
-that has one end for each replica and for the output, here are lists of counted ends (the paper's in3t).
+As in replicated_events there is one node for each start and payload, in blocks with a bound for each replica; nodes are
+added, and the most of them counted, by the same loop. Where that has one end for each replica and for the output, here
+are lists of counted ends (the paper's in3t).
 
 When a punctuation passes the start of an event, the output gets as many of it as the replica has (AdjustOutputCount).
 When it passes ends, the output gets exactly the replica's (AdjustOutput): surplus ends are moved to those that lack.

@@ -89,7 +89,7 @@ class _Band:
 class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
     """Groups by interval and keys, band by band. Rows are events of the schema, or stand for groups of them."""
 
-    __slots__ = ("_bands", "_grouping", "_groups", "_no_rows", "_where")
+    __slots__ = ("_bands", "_grouping", "_groups", "_no_rows", "_peak", "_where")
 
     def __init__(
         self,
@@ -108,13 +108,16 @@ class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
         self._where = f"step {step!r}"
         fresh = BandState(StreamProgress(), (), BEGINNING)
         self._bands = [_Band(state, self._grouping) for state in (resume or (fresh,) * bands)]
+        self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Fold the rows into their band's groups, and send what is complete now, in this band and those after it."""
         assert insert_only(batch), "an aggregated stream has no adjusts"
         band = self._bands[port]
         band.progress = band.progress.after(batch, self._where, ordered=False)
-        return self._send(port, [self._partial_of(batch.data())] if batch.rows else [])
+        new = [self._partial_of(batch.data())] if batch.rows else []
+        self._peak = max(self._peak, self.buffered() + sum(map(len, new)))
+        return self._send(port, new)
 
     def on_end(self, port: Port) -> Emission:
         """Note that nothing more will come in a band."""
@@ -174,6 +177,10 @@ class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
     def buffered(self) -> int:
         """How many groups are open, counted once in each partial that has them."""
         return sum(len(band.groups) for band in self._bands)
+
+    def peak_buffered(self) -> int:
+        """The most groups that there were at once: those of a batch beside those that were open."""
+        return self._peak
 
     def snapshot(self) -> tuple[BandState, ...]:
         """Return the open groups of all bands. Cost: O(bands log n); no row is copied."""

@@ -50,7 +50,7 @@ class CutAtChangesState:
 class CutAtChangesOperator(Operator[CutAtChangesState]):
     """Cuts events at the changes of their group. `keys` name the columns that make the group."""
 
-    __slots__ = ("_alive", "_keys", "_no_rows", "_progress", "_said", "_where")
+    __slots__ = ("_alive", "_keys", "_no_rows", "_peak", "_progress", "_said", "_where")
 
     def __init__(
         self,
@@ -65,6 +65,7 @@ class CutAtChangesOperator(Operator[CutAtChangesState]):
         self._progress = resume.progress if resume else StreamProgress()
         self._alive = resume.alive if resume else EventBatch.inserts(self._no_rows, start=[], end=[])
         self._said = resume.said if resume else BEGINNING
+        self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
         """Take the events, and send all pieces that can no longer be cut."""
@@ -75,6 +76,7 @@ class CutAtChangesOperator(Operator[CutAtChangesState]):
         events = batch.data()
         fresh = EventBatch.inserts(events.payload, events.start, events.ends())
         self._alive = EventBatch.concat([self._alive, fresh.keep_rows(fresh.ends() > fresh.start)])
+        self._peak = max(self._peak, len(self._alive))
         return self._send(self._progress.complete_before)
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
@@ -116,6 +118,10 @@ class CutAtChangesOperator(Operator[CutAtChangesState]):
     def buffered(self) -> int:
         """How many events are alive."""
         return len(self._alive)
+
+    def peak_buffered(self) -> int:
+        """The most events that were alive: those of a batch beside those that were held."""
+        return self._peak
 
     def snapshot(self) -> CutAtChangesState:
         """Return the events alive. Nothing is copied."""

@@ -89,6 +89,7 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         "_newest",
         "_no_rows",
         "_ordered",
+        "_peak",
         "_progress",
         "_sort",
         "_where",
@@ -125,12 +126,14 @@ class DeduplicateOperator(Operator[DeduplicateState]):
             self._known.set_latest(begun_by, numbers)
         self._looked_at = resume.looked_at if resume else 0
         self._duplicates = resume.duplicates if resume else 0
+        self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Take the rows in; look at those whose time the batch as a whole completes."""
         before = self._progress.complete_before
         self._progress = self._progress.after(batch, self._where, ordered=self._ordered)
         bound = self._progress.complete_before
+        self._peak = max(self._peak, self.buffered() + batch.rows)
         if self._ordered:
             if batch.rows:
                 data = batch.data()
@@ -216,6 +219,10 @@ class DeduplicateOperator(Operator[DeduplicateState]):
     def buffered(self) -> int:
         """How many rows wait, for their time to be complete or for a later one to take their place."""
         return self._sort.buffered() + sum(batch.rows for batch in self._newest) + len(self._latest)
+
+    def peak_buffered(self) -> int:
+        """The most rows that waited: those of a batch beside those that were held."""
+        return self._peak
 
     def snapshot(self) -> DeduplicateState:
         """Return what is remembered. Cost: that of a sort's, and a copy of the keys that are new."""

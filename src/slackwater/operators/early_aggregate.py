@@ -72,7 +72,7 @@ class EarlyAggregateState:
 class EarlyAggregateOperator(Operator[EarlyAggregateState]):
     """Groups by interval and keys. `ordered` says that each event of the input closes the time before it."""
 
-    __slots__ = ("_answers", "_grouping", "_groups", "_no_rows", "_ordered", "_progress", "_said", "_where")
+    __slots__ = ("_answers", "_grouping", "_groups", "_no_rows", "_ordered", "_peak", "_progress", "_said", "_where")
 
     def __init__(
         self,
@@ -93,6 +93,7 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
         partials = [Partial.restored(one, self._grouping) for one in (resume.partials if resume else ())]
         self._groups = CurrentGroups(identity_codec(self._grouping, step), partials)
         self._said = resume.said if resume else BEGINNING
+        self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
         """Tell what the rows change, those before the furthest punctuation first, and pass that on between."""
@@ -126,6 +127,7 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
         if not stretch.rows:
             return []
         update = self._groups.update(Partial.of(stretch.data(), self._grouping))
+        self._peak = max(self._peak, len(self._groups))
         answers = lay_end_to_end([update.before, update.now]).finish(self._where)
         removed, inserted = self._changes(update, answers)
         if not len(inserted):
@@ -157,6 +159,10 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
     def buffered(self) -> int:
         """How many groups are open. They wait for nothing: all of them were told."""
         return len(self._groups)
+
+    def peak_buffered(self) -> int:
+        """The most groups that were open, before those that a batch completes were forgotten."""
+        return self._peak
 
     def snapshot(self) -> EarlyAggregateState:
         """Return the open groups. Cost: O(log n); no row is copied."""

@@ -62,6 +62,7 @@ class MatchingOperator(Operator[MatchingState]):
         "_kept_of_right",
         "_keys",
         "_output",
+        "_peak",
         "_room",
         "_said",
         "_sides",
@@ -89,6 +90,7 @@ class MatchingOperator(Operator[MatchingState]):
         self._waits = waits
         self._room = WaitingRoom(2, f"step {step!r}", resume.room if resume else None)
         self._said = resume.said if resume else BEGINNING
+        self._peak = 0
         self._keys = KeyCodes(on)
         self._sides = [AliveRows(no_rows(schema.shown)) for schema in inputs[:sides]]
         for side, rows in zip(self._sides, resume.alive if resume else (), strict=False):
@@ -97,7 +99,10 @@ class MatchingOperator(Operator[MatchingState]):
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Hold the batch, and match all that both inputs have reached."""
+        waited = self._room.buffered()
         self._room.take(port, batch)
+        if waited:  # what comes to nobody, and goes at once, does not wait
+            self._peak = max(self._peak, self.buffered())
         if not self._waits and len(batch):
             # What arrives on one input is a promise about the other.
             self._room.take(1 - port, batch.punctuation(int(batch.start.max())))
@@ -118,6 +123,7 @@ class MatchingOperator(Operator[MatchingState]):
         if self._room.complete_before > self._said:
             self._said = self._room.complete_before
             sent.append(punctuation_like(self._output.no_rows, self._said))
+        self._peak = max(self._peak, self.buffered())
         self._sweep_if_paid_for()
         return Emission(tuple(sent))
 
@@ -175,8 +181,8 @@ class MatchingOperator(Operator[MatchingState]):
         return self._room.buffered() + sum(side.linked for side in self._sides)
 
     def peak_buffered(self) -> int:
-        """The most rows that waited for the other input."""
-        return self._room.peak
+        """The most rows that waited, or might match again, before those that have expired were dropped."""
+        return self._peak
 
     def snapshot(self) -> MatchingState:
         """Return what waits and what lives. Cost: O(rows stored)."""

@@ -436,6 +436,10 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         """How many events are not complete."""
         return self._merge.buffered()
 
+    def peak_buffered(self) -> int:
+        """The most events that were not complete."""
+        return self._merge.peak_buffered()
+
     def snapshot(self) -> ByColumnState:
         """Return the replicas and the merge. Cost: a copy of all events that are not complete."""
         judged = tuple(judge.snapshot() for judge in self._judges)

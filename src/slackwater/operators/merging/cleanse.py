@@ -25,7 +25,7 @@ from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.kernels import cleansed_events as kernel
 from slackwater.kernels import event_index
 from slackwater.operators.emission import NOTHING, Emission
-from slackwater.operators.merging.event_index import EventIndex, EventIndexState
+from slackwater.operators.merging.event_index import EventIndex, EventIndexState, most_at_once
 from slackwater.operators.merging.kept_word import element_at, said_after
 from slackwater.operators.operator import Operator
 from slackwater.operators.row_bytes import RowCodec
@@ -63,7 +63,7 @@ class CleanseOperator(Operator[CleanseState]):
     punctuate(7)
     """
 
-    __slots__ = ("_codec", "_complete", "_events", "_heap", "_no_rows", "_said", "_where")
+    __slots__ = ("_codec", "_complete", "_events", "_heap", "_no_rows", "_peak", "_said", "_where")
 
     def __init__(self, no_rows: pa.RecordBatch, where: str = "settle", resume: CleanseState | None = None) -> None:
         self._no_rows = no_rows
@@ -73,6 +73,7 @@ class CleanseOperator(Operator[CleanseState]):
         self._heap = resume.heap.copy() if resume else np.empty((0, 2), dtype=np.int64)
         self._said = resume.said if resume else BEGINNING
         self._complete = resume.complete_before if resume else BEGINNING
+        self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
         """Take the elements in; let go of all that the last punctuation of the batch allows."""
@@ -95,6 +96,7 @@ class CleanseOperator(Operator[CleanseState]):
         payloads = self._codec.encode(batch.payload)
         self._make_room(batch.rows, len(payloads.words))
         times = batch.start, batch.prior_ends(), batch.ends()
+        self._peak = max(self._peak, self.buffered() + most_at_once(batch))
         unknown = kernel.take_elements(
             *self._events.arrays(), self._heap, batch.kinds(), *times, payloads.word_offsets, payloads.words
         )
@@ -140,6 +142,10 @@ class CleanseOperator(Operator[CleanseState]):
     def buffered(self) -> int:
         """How many events are held."""
         return int(self._events.counters[kernel.EVENTS])
+
+    def peak_buffered(self) -> int:
+        """The most events that were held, between two elements of a batch, too."""
+        return self._peak
 
     def snapshot(self) -> CleanseState:
         """Return what is held. Cost: a copy of it."""

@@ -44,7 +44,7 @@ from slackwater.events.gather import no_rows
 from slackwater.kernels import compared_events as kernel
 from slackwater.kernels import counted_ends, event_index
 from slackwater.operators.emission import NOTHING, Emission
-from slackwater.operators.merging.event_index import EventIndex, EventIndexState
+from slackwater.operators.merging.event_index import EventIndex, EventIndexState, most_at_once
 from slackwater.operators.merging.kept_word import element_at, said_after
 from slackwater.operators.merging.replica_merge import Replica
 from slackwater.operators.operator import Operator
@@ -126,6 +126,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         "_no_rows",
         "_ordered",
         "_payload",
+        "_peak",
         "_replicas",
         "_step",
         "_tally",
@@ -151,6 +152,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         self._compared = resume.compared if resume else BEGINNING
         self._complete = resume.complete_before if resume else BEGINNING
         self._tally = np.array(resume.counts if resume else [0] * replicas, dtype=np.int64)
+        self._peak = 0
         self._hold(resume)
 
     def _hold(self, state: CompareState | None) -> None:
@@ -172,6 +174,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         where = f"{self._step}, replica {port},"
         said = said_after(batch, replica.said, where)
         if batch.rows:
+            self._peak = max(self._peak, self.buffered() + most_at_once(batch, replica.tells_from))
             self._take(port, batch, where)
             if port in self._ordered and not replica.ending:
                 # On an ordered stream an event says as much as a punctuation at its own time.
@@ -293,6 +296,10 @@ class CompareReplicasOperator(Operator[CompareState]):
     def buffered(self) -> int:
         """How many events of all replicas wait."""
         return int(self._events.counters[kernel.EVENTS])
+
+    def peak_buffered(self) -> int:
+        """The most events that waited: those of a batch beside those that were held."""
+        return self._peak
 
     def snapshot(self) -> CompareState:
         """Return what waits. Cost: a copy of it."""

@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from slackwater.events.kinds import Kind
 from slackwater.kernels import event_index as kernel
 from slackwater.operators.row_bytes import WORD, RowBytes
+from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from slackwater.events.batch import EventBatch
     from slackwater.kernels.event_index import Column, Table
+    from slackwater.progress.instants import Instant
 
 _LEAST_NODES: Final = 1_024
 
@@ -103,3 +107,15 @@ class EventIndex:
             if hashed != kernel.UNLISTED:
                 found = kernel.find_event(self.nodes, self.table, self.held, hashed, start, self.held, begin, length)
                 assert found == node, (found, node)
+
+
+def most_at_once(batch: EventBatch, since: Instant = BEGINNING) -> int:
+    """How many more events there are, at most, after some of the elements of a batch than before it.
+
+    Events that start before an instant are not counted. Cost: none worth speaking of where nothing is removed.
+    """
+    if batch.kind is None:
+        return int(np.count_nonzero(batch.start >= since))
+    removed = (batch.kind == Kind.ADJUST) & (batch.ends() == batch.start)
+    more = (batch.kind == Kind.INSERT).astype(np.int64) - removed
+    return int(np.cumsum(more[batch.start >= since]).max(initial=0))

@@ -140,6 +140,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
     def _restore(self, state: StateT) -> None:
         self._nodes, self._bounds, self._held = state.nodes.copy(), state.bounds.copy(), state.held.copy()
         self._counters, self._standing = state.counters.copy(), state.standing.copy()
+        self._counters[kernel.PEAK] = self._counters[kernel.LIVE]
         self._make_room(0, 0, anew=True)
 
     @abstractmethod
@@ -291,7 +292,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         self._finish()
 
     def _finish(self) -> None:
-        kept = [kernel.OTHER_ENDS, kernel.CORRECTIONS]
+        kept = [kernel.OTHER_ENDS, kernel.CORRECTIONS, kernel.PEAK]
         complete, counts, left_out = self.complete_before, self._counters[kept], self._standing
         self._empty()
         self._counters[[kernel.COMPLETE, kernel.SETTLED]] = complete
@@ -302,6 +303,10 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         """How many events are not frozen."""
         return int(self._counters[kernel.LIVE])
 
+    def peak_buffered(self) -> int:
+        """The most events that were not frozen, between two elements of a batch, too."""
+        return int(self._counters[kernel.PEAK])
+
     def _alive(self) -> _Column:
         """The nodes that are not done with."""
         return np.flatnonzero(self._nodes[: int(self._counters[kernel.NODES]), kernel.LENGTH] != kernel.GONE)
@@ -310,12 +315,14 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         self._make_room(0, 0, anew=True)  # what is done with is not worth storing
         used = int(self._counters[kernel.NODES])
         blocks = -(-used // kernel.BLOCK)
+        counters = self._counters.copy()
+        counters[kernel.PEAK] = 0  # which is no part of the state
         return RevisedState(
             tuple(self._replicas),
             self._nodes[:used].copy(),
             self._bounds[:blocks].copy(),
             self._held[: int(self._counters[kernel.WORDS])].copy(),
-            self._counters.copy(),
+            counters,
             self._standing.copy(),
         )
 
