@@ -103,6 +103,20 @@ def test_a_state_is_not_changed_by_what_follows() -> None:
     assert rest.times.tolist() == sorted(time for time in times.tolist() if time >= 3)
 
 
+@pytest.mark.usefixtures("small_blocks")
+def test_stretches_that_have_gone_out_are_no_longer_counted() -> None:
+    """A late block of two natural runs, of which the older goes out: the main run and the other one wait."""
+    sorter = ImpatienceSorter()
+    sorter.add(np.arange(100, 108))
+    sorter.add(_column([11, 12, 13, 14, 1, 2, 3, 4]))
+    if impatience_sort._FEW == 0:  # else few events are sorted together, in one run
+        assert sorter.runs == 3
+        assert _released(sorter, 5).times.tolist() == [1, 2, 3, 4]
+        assert sorter.runs == 2
+    _released(sorter, 2**63 - 1)
+    assert sorter.runs == 0
+
+
 def test_releases_while_it_goes(disordered_times: NDArray[np.int64]) -> None:
     """Several releases hand out together what one sort does, each no more than it should."""
     times = disordered_times

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import sys
 from pathlib import Path
 
@@ -12,7 +13,8 @@ _TOOL = Path(__file__).parents[2] / "tools" / "mutants"
 sys.path.insert(0, str(_TOOL))
 
 from changes import changes_of  # noqa: E402 - found by the path above
-from workshop import importers, suites  # noqa: E402
+from nearest_tests import NearestTests, Notes  # noqa: E402
+from workshop import Workshop, importers  # noqa: E402
 
 _PROJECT = Path(__file__).parents[2]
 
@@ -53,12 +55,65 @@ def test_every_change_of_a_real_file_parses() -> None:
             ast.parse(change.of(source))
 
 
-def test_the_tests_of_a_kernel_are_its_own_and_those_of_its_users() -> None:
-    """The nearest tests come first, then those of operators that use it, then the laws."""
-    kernel = Path("src/slackwater/kernels/past_grid.py")
-    users = sorted(importers(_PROJECT)[kernel])
+def test_the_tests_of_a_compiled_loop_are_those_that_enter_its_callers() -> None:
+    """A loop is not seen to be entered: the functions that call it stand for it."""
+    notes = Notes()
+    for test, function, seconds in (
+        ("tests/laws/test_slow.py::test_it", "kernels/past_grid.py:past_grid", 3.0),
+        ("tests/laws/test_quick.py::test_it", "kernels/past_grid.py:past_grid", 0.1),
+        ("tests/kernels/test_past_grid.py::test_it", "kernels/past_grid.py:past_grid", 0.2),
+        ("tests/operators/test_other.py::test_it", "operators/sort.py:SortOperator.on_batch", 0.1),
+    ):
+        notes.add(json.dumps({"test": test, "seconds": seconds, "enters": [function]}))
+    nearest = NearestTests(_PROJECT, notes)
+    chosen = nearest.of(Path("src/slackwater/kernels/past_grid.py"), "_past_grid", 2.0)
+    assert chosen.tests == ["tests/kernels/test_past_grid.py::test_it", "tests/laws/test_quick.py::test_it"]
+    assert chosen.left_out == 1, "the slow one would take longer than there is time"
+
+
+def test_who_imports_a_kernel_by_whatever_way() -> None:
+    """Compiled loops of all these are set aside while it is changed."""
+    users = importers(_PROJECT)[Path("src/slackwater/kernels/past_grid.py")]
     assert Path("src/slackwater/operators/window.py") in users
-    own, near, wide = suites(_PROJECT, kernel, users)
-    assert own == ["tests/kernels/test_past_grid.py"]
-    assert "tests/operators/test_window.py" in near
-    assert "tests/laws" in wide
+    assert Path("src/slackwater/kernels/compile.py") not in users
+
+
+def test_a_trial_changes_the_copy_and_never_the_project(tmp_path: Path) -> None:
+    """A bug is planted in a copy; afterwards project and copy are as they were, even one that a killed run left."""
+    project, copy, file = tmp_path / "project", tmp_path / "copy", Path("src/slackwater/kernels/one.py")
+    test = "tests/kernels/test_one.py::test_next"
+    for path, text in {
+        file: "def following(x):\n    return x + 1\n",
+        Path("src/slackwater/__init__.py"): "",
+        Path("tests/kernels/test_one.py"): (
+            "from slackwater.kernels.one import following\n\ndef test_next():\n    assert following(3) == 4\n"
+        ),
+        Path("tests/conftest.py"): "from hypothesis import settings\nsettings.register_profile('short')\n",
+        Path("pyproject.toml"): "",
+        Path("README.md"): "",
+        Path("benchmarks/__init__.py"): "",
+    }.items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(text)
+    Workshop(project, copy)
+    source = (project / file).read_text()
+    (copy / file).write_text("left by a run that was killed")
+    workshop, notes = Workshop(project, copy), Notes()
+    assert (copy / file).read_text() == source
+    notes.add(json.dumps({"test": test, "seconds": 0.1, "enters": ["kernels/one.py:following"]}))
+    nearest = NearestTests(project, notes)
+    verdicts = [workshop.try_out(file, change, nearest, 10) for change in changes_of(source)]
+    assert [verdict.killed_by for verdict in verdicts] == [f"FAILED {test}"] * 2
+    assert (project / file).read_text() == (copy / file).read_text() == source
+
+
+def test_every_explained_change_is_still_there() -> None:
+    """When code moves on, what was explained of it is no longer; then the line goes, too."""
+    package = _PROJECT / "src/slackwater"
+    text = (_TOOL / "explained.txt").read_text()
+    explained = {line for line in text.splitlines() if line and line[0] not in "# "}
+    possible = set()
+    for name in {line.partition(": ")[0] for line in explained}:
+        for change in changes_of((package / name).read_text()):
+            possible |= {f"{name}: {change.key}", f"{name}: {change.inside}: any change"}
+    assert explained <= possible
