@@ -104,17 +104,28 @@ def test_a_state_is_not_changed_by_what_follows() -> None:
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_stretches_that_have_gone_out_are_no_longer_counted() -> None:
+def test_stretches_that_have_gone_out_are_no_longer_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A late block of two natural runs, of which the older goes out: the main run and the other one wait."""
+    monkeypatch.setattr(impatience_sort, "_FEW", 0)  # or few events would be sorted together, in one run
     sorter = ImpatienceSorter()
     sorter.add(np.arange(100, 108))
     sorter.add(_column([11, 12, 13, 14, 1, 2, 3, 4]))
-    if impatience_sort._FEW == 0:  # else few events are sorted together, in one run
-        assert sorter.runs == 3
-        assert _released(sorter, 5).times.tolist() == [1, 2, 3, 4]
-        assert sorter.runs == 2
+    assert sorter.runs == 3
+    assert _released(sorter, 5).times.tolist() == [1, 2, 3, 4]
+    assert sorter.runs == 2
     _released(sorter, 2**63 - 1)
     assert sorter.runs == 0
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_memory_is_that_of_all_that_waits() -> None:
+    """Eight times and eight rows of eight bytes in the main run; then what is staged as well."""
+    sorter = ImpatienceSorter()
+    assert sorter.memory_bytes() == 0
+    sorter.add(np.arange(100, 108))
+    assert sorter.memory_bytes() == 2 * 8 * 8
+    sorter.add(np.arange(200, 205))
+    assert sorter.memory_bytes() == (2 * 8 + 5) * 8
 
 
 def test_releases_while_it_goes(disordered_times: NDArray[np.int64]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nearest_tests import PACKAGE, Chosen, NearestTests, Notes
-from watched_tests import NOTES
+from watched_tests import NOTES, SECONDS
 
 if TYPE_CHECKING:
     from changes import Change
@@ -33,10 +34,13 @@ _OTHER_PROCESSES: Final = "test_compilation.py"
 """Left out of them: it compiles in processes of its own, slowly, and asks for no results."""
 
 _SLOWER: Final = 4
-"""How many times as long as it was noted a run of tests may take, before a change is taken to have no end."""
+"""How many times as much processor time as was noted tests may take, before a change is taken to have no end."""
 
-_BESIDE: Final = 150
+_BESIDE: Final = 60
 """Seconds on top of that, for starting and for compiling."""
+
+_LONGEST: Final = 600
+"""Seconds by the clock after which a change is taken to have no end in any case."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Workshop:
 
     def _copy(self, project: Path) -> None:
         """Bring the copy up to date, and forget the compiled loops of what is new or was left changed."""
+        shutil.rmtree(self._folder / "aside", ignore_errors=True)
         changed = []
         for name in ("src", "tests", "benchmarks", "pyproject.toml", "README.md"):
             fresh = {path.relative_to(project) for path in _files(project / name)}
@@ -141,13 +146,17 @@ class Workshop:
     def _failure_of(self, tests: list[str], most_seconds: float | None) -> str | None:
         """The first test that fails, if one does."""
         (self._folder / "asked.txt").write_text("\n".join(tests))
-        longest = 600.0 if most_seconds is None else _SLOWER * most_seconds + _BESIDE
+        more = {"PYTHONDONTWRITEBYTECODE": "1"}
+        if most_seconds is not None:
+            more[SECONDS] = str(int(_SLOWER * most_seconds) + _BESIDE)
         try:
-            done = self._pytest(["-x", "@asked.txt"], {"PYTHONDONTWRITEBYTECODE": "1"}, longest)
+            done = self._pytest(["-x", "@asked.txt"], more, _LONGEST)
         except subprocess.TimeoutExpired:
             return "no end"
         if done.returncode == 0:
             return None
+        if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            return "no end"
         lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return lines[0].split(" - ")[0] if lines else f"pytest exits with {done.returncode}"
 
