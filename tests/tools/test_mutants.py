@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from slackwater.operators.alive_rows import reach
 
 _TOOL = Path(__file__).parents[2] / "tools" / "mutants"
 sys.path.insert(0, str(_TOOL))
 
 from changes import changes_of  # noqa: E402 - found by the path above
+from forks import function_of, plant  # noqa: E402
 from nearest_tests import NearestTests, Notes  # noqa: E402
 from workshop import Workshop, importers  # noqa: E402
 
@@ -117,3 +122,25 @@ def test_every_explained_change_is_still_there() -> None:
         for change in changes_of((package / name).read_text()):
             possible |= {f"{name}: {change.key}", f"{name}: {change.inside}: any change"}
     assert explained <= possible
+
+
+def test_a_plain_function_is_changed_wherever_it_is_known() -> None:
+    """Its code is replaced, not its name: also those who imported it by name run the changed one."""
+    file = Path("src/slackwater/operators/alive_rows.py")
+    (change,) = [one for one in changes_of((_PROJECT / file).read_text()) if one.key.endswith("distance), 2)")]
+    known, code = reach, reach.__code__
+    assert known(np.array([5]), 10).tolist() == [16]
+    try:
+        plant(_PROJECT / file, file, change)
+        assert known(np.array([5]), 10).tolist() == [17]
+    finally:
+        reach.__code__ = code
+    assert known(np.array([5]), 10).tolist() == [16]
+
+
+def test_methods_and_properties_are_found_too() -> None:
+    """Every plain function of operators, whatever is wrapped around it, can be given other code."""
+    for source in sorted((_PROJECT / "src/slackwater/operators").rglob("*.py")):
+        file = source.relative_to(_PROJECT)
+        importlib.import_module(".".join(file.with_suffix("").parts[1:]))
+        assert all(function_of(file, change) is not None for change in changes_of(source.read_text())), file

@@ -6,7 +6,8 @@ A seeded sample of the changes of kernels, operators and the sinks of Spark, the
 listed at the end with the place to look at. Those that change no behaviour stand in `explained.txt`, with the reason.
 
 First all tests are watched once, which takes minutes; with `--folder` this is done once for many runs. Each change is
-then set against the tests that enter the changed function. It is made in a copy, never in the project.
+then set against the tests that enter the changed function. It is made in memory, in a fork; in a compiled
+loop and in what runs on Spark, in a copy of the project; never in the project.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from typing import TYPE_CHECKING, Final
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from changes import Change, changes_of
+from changes import Change, changes_of, compiled_loops
 from nearest_tests import PACKAGE, NearestTests
-from workshop import Verdict, Workshop
+from workshop import Workshop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from verdict import Verdict
 
 _PROJECT: Final = Path(__file__).parents[2]
 _SINKS: Final = ("runners/spark/sinks.py", "runners/spark/folder_sink.py", "runners/spark/parquet_files.py")
@@ -95,26 +98,40 @@ def _options() -> argparse.ArgumentParser:
 
 
 def _verdicts(sample: list[tuple[Path, Change]], folder: Path, chosen: argparse.Namespace) -> list[Verdict]:
+    """What became of each change: of loops in copies, some at once, then of plain functions in forks."""
     end = time.monotonic() + 60 * chosen.minutes
-    workshops: SimpleQueue[Workshop] = SimpleQueue()
     made = [Workshop(_PROJECT, folder / str(number)) for number in range(chosen.jobs)]
     nearest = NearestTests(_PROJECT, made[0].watch(chosen.jobs))
+    workshops: SimpleQueue[Workshop] = SimpleQueue()
     for workshop in made:
         workshops.put(workshop)
+    verdicts: list[Verdict] = []
 
-    def trial(one: tuple[Path, Change]) -> Verdict | None:
+    def report(verdict: Verdict) -> None:
+        verdicts.append(verdict)
+        print(_line(verdict), flush=True)
+
+    def trial(one: tuple[Path, Change]) -> None:
         if time.monotonic() > end:
-            return None
+            return
         workshop = workshops.get()
         try:
-            verdict = workshop.try_out(*one, nearest, chosen.seconds)
+            report(workshop.try_out(*one, nearest, chosen.seconds))
         finally:
             workshops.put(workshop)
-        print(_line(verdict), flush=True)
-        return verdict
 
+    plain = [one for one in sample if _is_plain(*one)]
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        return [verdict for verdict in pool.map(trial, sample) if verdict is not None]
+        list(pool.map(trial, [one for one in sample if one not in plain]))
+    if plain:
+        made[0].try_in_forks(plain, nearest, (chosen.jobs, chosen.seconds, end), report)
+    return verdicts
+
+
+def _is_plain(file: Path, change: Change) -> bool:
+    """Whether a change is in a function of Python that no Spark runs: then it is tried in a fork."""
+    loops = compiled_loops((_PROJECT / file).read_text())
+    return "spark" not in file.parts and change.inside.partition(".")[0] not in loops
 
 
 def _line(verdict: Verdict) -> str:

@@ -13,14 +13,19 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pytest
+import watched_tests
+from forks import ForkedTrials
 from nearest_tests import PACKAGE, Chosen, NearestTests, Notes
+from verdict import Verdict
 from watched_tests import NOTES, SECONDS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from changes import Change
 
 _WATCHED: Final = (
@@ -43,19 +48,6 @@ _LONGEST: Final = 600
 """Seconds by the clock after which a change is taken to have no end in any case."""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What became of a change."""
-
-    file: Path
-    change: Change
-    killed_by: str | None
-    """The test that failed, or None if all passed."""
-
-    asked: Chosen
-    seconds: float
-
-
 class Workshop:
     """A copy of the project; one trial at a time."""
 
@@ -63,6 +55,21 @@ class Workshop:
         self._folder = folder
         (folder / "cache").mkdir(parents=True, exist_ok=True)
         self._copy(project)
+
+    def try_in_forks(
+        self,
+        sample: list[tuple[Path, Change]],
+        nearest: NearestTests,
+        limits: tuple[int, float, float],
+        report: Callable[[Verdict], None],
+    ) -> None:
+        """Try changes of plain functions (`forks.py`), in this process: it becomes one that runs tests of the copy."""
+        os.environ["NUMBA_CACHE_DIR"] = str(self._folder / "cache")
+        os.chdir(self._folder)
+        sys.path.insert(0, str(self._folder / "src"))
+        plugins = [watched_tests, ForkedTrials(self._folder, sample, nearest, limits, report)]
+        tests = [f"tests/{name}" for name in _WATCHED]
+        pytest.main(["-q", "-s", "-p", "no:cacheprovider", "-p", "no:randomly", *tests], plugins=plugins)
 
     def _copy(self, project: Path) -> None:
         """Bring the copy up to date, and forget the compiled loops of what is new or was left changed."""
