@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,7 +21,7 @@ sys.path.insert(0, str(_TOOL))
 from changes import changes_of  # noqa: E402 - found by the path above
 from forks import function_of, plant  # noqa: E402
 from nearest_tests import NearestTests, Notes  # noqa: E402
-from workshop import Workshop, importers  # noqa: E402
+from workshop import Workshop  # noqa: E402
 
 _PROJECT = Path(__file__).parents[2]
 
@@ -76,22 +78,15 @@ def test_the_tests_of_a_compiled_loop_are_those_that_enter_its_callers() -> None
     assert chosen.left_out == 1, "the slow one would take longer than there is time"
 
 
-def test_who_imports_a_kernel_by_whatever_way() -> None:
-    """Compiled loops of all these are set aside while it is changed."""
-    users = importers(_PROJECT)[Path("src/slackwater/kernels/past_grid.py")]
-    assert Path("src/slackwater/operators/window.py") in users
-    assert Path("src/slackwater/kernels/compile.py") not in users
-
-
 def test_a_trial_changes_the_copy_and_never_the_project(tmp_path: Path) -> None:
     """A bug is planted in a copy; afterwards project and copy are as they were, even one that a killed run left."""
-    project, copy, file = tmp_path / "project", tmp_path / "copy", Path("src/slackwater/kernels/one.py")
-    test = "tests/kernels/test_one.py::test_next"
+    project, copy, file = tmp_path / "project", tmp_path / "copy", Path("src/slackwater/runners/spark/one.py")
+    tests = "tests/runners/spark/test_one.py"
     for path, text in {
         file: "def following(x):\n    return x + 1\n",
         Path("src/slackwater/__init__.py"): "",
-        Path("tests/kernels/test_one.py"): (
-            "from slackwater.kernels.one import following\n\ndef test_next():\n    assert following(3) == 4\n"
+        Path(tests): (
+            "from slackwater.runners.spark.one import following\n\ndef test_it():\n    assert following(3) == 4\n"
         ),
         Path("tests/conftest.py"): "from hypothesis import settings\nsettings.register_profile('short')\n",
         Path("pyproject.toml"): "",
@@ -103,12 +98,10 @@ def test_a_trial_changes_the_copy_and_never_the_project(tmp_path: Path) -> None:
     Workshop(project, copy)
     source = (project / file).read_text()
     (copy / file).write_text("left by a run that was killed")
-    workshop, notes = Workshop(project, copy), Notes()
+    workshop = Workshop(project, copy)
     assert (copy / file).read_text() == source
-    notes.add(json.dumps({"test": test, "seconds": 0.1, "enters": ["kernels/one.py:following"]}))
-    nearest = NearestTests(project, notes)
-    verdicts = [workshop.try_out(file, change, nearest, 10) for change in changes_of(source)]
-    assert [verdict.killed_by for verdict in verdicts] == [f"FAILED {test}"] * 2
+    verdicts = [workshop.try_on_spark(file, change) for change in changes_of(source)]
+    assert [verdict.killed_by for verdict in verdicts] == [f"FAILED {tests}::test_it"] * 2
     assert (project / file).read_text() == (copy / file).read_text() == source
 
 
@@ -144,3 +137,30 @@ def test_methods_and_properties_are_found_too() -> None:
         file = source.relative_to(_PROJECT)
         importlib.import_module(".".join(file.with_suffix("").parts[1:]))
         assert all(function_of(file, change) is not None for change in changes_of(source.read_text())), file
+
+
+def test_a_compiled_loop_is_compiled_anew_with_those_that_call_it() -> None:
+    """In a process of its own: what is compiled there stays there."""
+    script = """
+import sys
+from pathlib import Path
+import numpy as np
+from changes import changes_of
+from forks import plant
+from slackwater.kernels.stragglers import _find_slices
+
+def cuts():
+    at = np.array([[0], [0], [5]])
+    return _find_slices(np.arange(1, 6), np.array([5]), np.array([3]), at).tolist()
+
+assert cuts() == [2]
+file = Path("src/slackwater/kernels/stragglers.py")
+source = Path(sys.argv[1], file)
+(change,) = [one for one in changes_of(source.read_text()) if one.key == sys.argv[2]]
+plant(source, file, change)
+assert cuts() == [3], cuts()
+"""
+    change = "find_cuts: times[middle] < complete_before -> times[middle] <= complete_before"
+    path = os.pathsep.join([str(_PROJECT / "src"), str(_TOOL)])
+    command = [sys.executable, "-c", script, str(_PROJECT), change]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": path})  # noqa: S603 - our own lines

@@ -6,8 +6,8 @@ A seeded sample of the changes of kernels, operators and the sinks of Spark, the
 listed at the end with the place to look at. Those that change no behaviour stand in `explained.txt`, with the reason.
 
 First all tests are watched once, which takes minutes; with `--folder` this is done once for many runs. Each change is
-then set against the tests that enter the changed function. It is made in memory, in a fork; in a compiled
-loop and in what runs on Spark, in a copy of the project; never in the project.
+then set against the tests that enter the changed function. It is made in memory, in a fork;
+in what runs on Spark, in a copy of the project; never in the project.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from changes import Change, changes_of, compiled_loops
+from changes import Change, changes_of
 from nearest_tests import PACKAGE, NearestTests
 from workshop import Workshop
 
@@ -98,7 +98,7 @@ def _options() -> argparse.ArgumentParser:
 
 
 def _verdicts(sample: list[tuple[Path, Change]], folder: Path, chosen: argparse.Namespace) -> list[Verdict]:
-    """What became of each change: of loops in copies, some at once, then of plain functions in forks."""
+    """What became of each change: of what runs on Spark in copies, of all others in forks; some at once."""
     end = time.monotonic() + 60 * chosen.minutes
     made = [Workshop(_PROJECT, folder / str(number)) for number in range(chosen.jobs)]
     nearest = NearestTests(_PROJECT, made[0].watch(chosen.jobs))
@@ -116,22 +116,17 @@ def _verdicts(sample: list[tuple[Path, Change]], folder: Path, chosen: argparse.
             return
         workshop = workshops.get()
         try:
-            report(workshop.try_out(*one, nearest, chosen.seconds))
+            report(workshop.try_on_spark(*one))
         finally:
             workshops.put(workshop)
 
-    plain = [one for one in sample if _is_plain(*one)]
+    on_spark = [one for one in sample if "spark" in one[0].parts]
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        list(pool.map(trial, [one for one in sample if one not in plain]))
-    if plain:
-        made[0].try_in_forks(plain, nearest, (chosen.jobs, chosen.seconds, end), report)
+        list(pool.map(trial, on_spark))
+    here = [one for one in sample if one not in on_spark]
+    if here:
+        made[0].try_in_forks(here, nearest, (chosen.jobs, chosen.seconds, end), report)
     return verdicts
-
-
-def _is_plain(file: Path, change: Change) -> bool:
-    """Whether a change is in a function of Python that no Spark runs: then it is tried in a fork."""
-    loops = compiled_loops((_PROJECT / file).read_text())
-    return "spark" not in file.parts and change.inside.partition(".")[0] not in loops
 
 
 def _line(verdict: Verdict) -> str:

@@ -73,16 +73,6 @@ def changes_of(source: str) -> list[Change]:
     return sorted(_Finder(source).changes(), key=lambda change: (change.start, change.end, change.new))
 
 
-def compiled_loops(source: str) -> set[str]:
-    r"""The functions of a file that Numba compiles: the decorated ones.
-
-    >>> compiled_loops("@kernel('void()')\ndef f():\n    pass\ndef g():\n    pass\n")
-    {'f'}
-    """
-    functions = [one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)]
-    return {one.name for one in functions if any("kernel" in ast.unparse(by) for by in one.decorator_list)}
-
-
 class _Finder:
     """Walks the functions of a file."""
 

@@ -1,8 +1,9 @@
-"""Tries changes of plain functions in forks of one process, which has everything loaded: nothing is written anywhere.
+"""Tries changes in forks of one process, which has everything loaded: nothing is written anywhere.
 
 A plugin of pytest. The process collects all tests and runs a few of them, so that compiled loops are loaded. Then it
 forks for each change: the fork gives the function its changed code, wherever the function is known, and runs the tests
-that were chosen until one fails. Compiled loops cannot be changed so; they are tried in a copy (`workshop.py`).
+that were chosen until one fails. A compiled loop is compiled anew, and so are all that call it. What runs on Spark runs
+in other processes; it is tried in a copy (`workshop.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from nearest_tests import PACKAGE, Chosen
+from numba.core.caching import NullCache
 from verdict import Verdict
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ _ENOUGH: Final = 4
 
 _WARM: Final = 40
 """Tests that are run before the first fork."""
+
+_COMPILING: Final = 20
+"""Seconds of processor time on top of those for tests, where a loop was changed."""
 
 _BESIDE: Final = 20
 """Seconds of processor time on top of those for tests, before a change is taken to have no end."""
@@ -103,7 +108,8 @@ class ForkedTrials:
         """In the fork: never returns."""
         code = 1
         try:
-            seconds = int(self._seconds + _BESIDE + time.process_time())
+            compiling = _COMPILING if hasattr(function_of(file, change), "py_func") else 0
+            seconds = int(self._seconds + compiling + _BESIDE)
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(_ASLEEP)
@@ -111,7 +117,7 @@ class ForkedTrials:
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
             plant(self._project / file, file, change)
-            failed = _run(session, tests, self._seconds)
+            failed = _run(session, tests, self._seconds + compiling)
             os.write(told, (failed or "").encode())
             code = 0
         finally:
@@ -148,17 +154,48 @@ def _finished(under_way: dict[int, _Trial]) -> Verdict:
 
 
 def plant(source: Path, file: Path, change: Change) -> None:
-    """Give the function its changed code."""
+    """Give the function its changed code; a compiled loop, and all that call it, are compiled anew when called."""
     function = function_of(file, change)
     assert function is not None
-    changed = compile(change.of(source.read_text()), function.__code__.co_filename, "exec", dont_inherit=True)
-    same = function.__code__
+    plain = getattr(function, "py_func", function)
+    changed = compile(change.of(source.read_text()), plain.__code__.co_filename, "exec", dont_inherit=True)
+    same = plain.__code__
     (code,) = {
         one
         for one in _codes_in(changed)
         if (one.co_qualname, one.co_firstlineno) == (same.co_qualname, same.co_firstlineno)
     }
-    function.__code__ = code
+    plain.__code__ = code
+    if plain is not function:
+        for loop in [function, *_loops_calling(plain.__name__)]:
+            _forget_compiled(loop)
+
+
+def _forget_compiled(loop: Any) -> None:
+    """Let Numba compile a loop when it is called, and neither read nor keep it on disk."""
+    # The steps of its own recompile(), which would go by signatures that are not ours.
+    loop._cache = NullCache()  # noqa: SLF001
+    loop._make_finalizer()()  # noqa: SLF001
+    loop._reset_overloads()  # noqa: SLF001
+    loop._can_compile = True  # noqa: SLF001
+
+
+def _loops_calling(name: str) -> list[Any]:
+    """All compiled loops that call one of this name, by whatever way."""
+    loops = {
+        id(value): value
+        for module in [*sys.modules.values()]
+        if module is not None and module.__name__.startswith("slackwater.kernels")
+        for value in vars(module).values()
+        if hasattr(value, "py_func")
+    }
+    found: dict[int, Any] = {}
+    names, before = {name}, 0
+    while before != len(names):
+        before = len(names)
+        found = {key: one for key, one in loops.items() if names.intersection(one.py_func.__code__.co_names)}
+        names |= {one.py_func.__name__ for one in found.values()}
+    return list(found.values())
 
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:
@@ -168,8 +205,8 @@ def _codes_in(code: CodeType) -> Iterator[CodeType]:
             yield from _codes_in(one)
 
 
-def function_of(file: Path, change: Change) -> FunctionType | None:
-    """The function that a change is in, or the outermost one around it."""
+def function_of(file: Path, change: Change) -> Any:
+    """The function or compiled loop that a change is in, or the outermost one around it; None if it is not loaded."""
     module = sys.modules.get(".".join(("slackwater", *file.relative_to(PACKAGE).with_suffix("").parts)))
     found: Any = module
     for name in change.inside.split("."):
@@ -183,5 +220,7 @@ def function_of(file: Path, change: Change) -> FunctionType | None:
             found = found.__func__
         case functools.cached_property():
             found = found.func
+    if hasattr(found, "py_func"):
+        return found
     found = getattr(found, "__wrapped__", found)
     return found if isinstance(found, FunctionType) else None

@@ -2,7 +2,7 @@
 
 `SLACKWATER_MUTANTS_NOTES` names the folder that the notes go to, one file per process, one line per test that passed;
 without it nothing is noted. Under the plugin Hypothesis shrinks nothing (that a bug is noticed is enough), and a bug
-that asks for memory or runs without end gets an error, not the machine.
+that asks for memory without end gets an error, not the machine.
 """
 
 from __future__ import annotations
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 NOTES: Final = "SLACKWATER_MUTANTS_NOTES"
 """The variable with the folder for notes."""
-
-SECONDS: Final = "SLACKWATER_MUTANTS_SECONDS"
-"""The variable with the seconds of processor time after which tests are taken to have no end."""
 
 _MEMORY: Final = 12 * 2**30
 """Bytes of addresses that a process may ask for."""
@@ -68,15 +65,12 @@ class _Watch:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure() -> None:
-    """Nothing is shrunk; memory and time have an end."""
+    """Nothing is shrunk; memory has an end."""
     short = settings.get_profile("short")
     examples = _EXAMPLES if NOTES in os.environ else short.max_examples
     settings.register_profile("mutants", short, phases=[Phase.explicit, Phase.generate], max_examples=examples)
     settings.load_profile("mutants")
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    if SECONDS in os.environ:
-        seconds = int(os.environ[SECONDS])
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
 @pytest.hookimpl(wrapper=True)

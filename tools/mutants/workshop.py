@@ -1,15 +1,11 @@
-"""A copy of the project in which a changed file is tried; the project itself is only read.
-
-Numba keeps compiled loops by the file that they stand in, and does not notice that a loop which they call has changed:
-during each trial, what is kept of the changed file and of all that import it is set aside.
-"""
+"""A copy of the project, in which changes are tried; the project itself is only read."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -21,7 +17,7 @@ import watched_tests
 from forks import ForkedTrials
 from nearest_tests import PACKAGE, Chosen, NearestTests, Notes
 from verdict import Verdict
-from watched_tests import NOTES, SECONDS
+from watched_tests import NOTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,14 +34,8 @@ _WATCHED: Final = (
 _OTHER_PROCESSES: Final = "test_compilation.py"
 """Left out of them: it compiles in processes of its own, slowly, and asks for no results."""
 
-_SLOWER: Final = 4
-"""How many times as much processor time as was noted tests may take, before a change is taken to have no end."""
-
-_BESIDE: Final = 60
-"""Seconds on top of that, for starting and for compiling."""
-
 _LONGEST: Final = 600
-"""Seconds by the clock after which a change is taken to have no end in any case."""
+"""Seconds after which a change of what runs on Spark is taken to have no end."""
 
 
 class Workshop:
@@ -53,7 +43,6 @@ class Workshop:
 
     def __init__(self, project: Path, folder: Path) -> None:
         self._folder = folder
-        (folder / "cache").mkdir(parents=True, exist_ok=True)
         self._copy(project)
 
     def try_in_forks(
@@ -63,17 +52,19 @@ class Workshop:
         limits: tuple[int, float, float],
         report: Callable[[Verdict], None],
     ) -> None:
-        """Try changes of plain functions (`forks.py`), in this process: it becomes one that runs tests of the copy."""
+        """Try changes in forks (`forks.py`) of this process, which becomes one that runs the tests of the copy."""
         os.environ["NUMBA_CACHE_DIR"] = str(self._folder / "cache")
         os.chdir(self._folder)
         sys.path.insert(0, str(self._folder / "src"))
+        for source in _sources(self._folder):
+            if "spark" not in source.parts and source.stem != "__init__":
+                importlib.import_module(".".join(source.with_suffix("").parts[1:]))
         plugins = [watched_tests, ForkedTrials(self._folder, sample, nearest, limits, report)]
         tests = [f"tests/{name}" for name in _WATCHED]
         pytest.main(["-q", "-s", "-p", "no:cacheprovider", "-p", "no:randomly", *tests], plugins=plugins)
 
     def _copy(self, project: Path) -> None:
-        """Bring the copy up to date, and forget the compiled loops of what is new or was left changed."""
-        shutil.rmtree(self._folder / "aside", ignore_errors=True)
+        """Bring the copy up to date, also where a run that was killed has left it changed."""
         changed = []
         for name in ("src", "tests", "benchmarks", "pyproject.toml", "README.md"):
             fresh = {path.relative_to(project) for path in _files(project / name)}
@@ -85,14 +76,9 @@ class Workshop:
                     there.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy2(project / path, there)  # with its time, by which compiled code is kept
                     changed.append(path)
-        self._importers = importers(self._folder)
-        for path in changed:
-            for kept in self._compiled([path, *self._importers.get(path, ())]):
-                kept.unlink()
-        if changed:
-            self._pytest(
-                ["--collect-only", *(f"tests/{name}" for name in _WATCHED)], {}, None
-            )  # byte code is kept, too
+        if any("kernels" in path.parts for path in changed):
+            # Numba keeps compiled loops by their file, and does not see that a loop which they call has changed.
+            shutil.rmtree(self._folder / "cache", ignore_errors=True)
 
     def watch(self, jobs: int) -> Notes:
         """The notes of all tests; test files that are the same as when they were last watched are not run again."""
@@ -122,48 +108,27 @@ class Workshop:
         print(done.stdout[-2_000:] if done.returncode else done.stdout.splitlines()[-1], flush=True)
         return [line for file in sorted(folder.iterdir()) for line in file.read_text().splitlines()]
 
-    def try_out(self, file: Path, change: Change, nearest: NearestTests, most_seconds: float) -> Verdict:
-        """Change the file, run tests until one fails, and put everything back."""
+    def try_on_spark(self, file: Path, change: Change) -> Verdict:
+        """Change the file, run the tests of that name until one fails, and put everything back."""
         place, begun = self._folder / file, time.monotonic()
         source, stamp = place.read_text(), place.stat()
-        chosen = (  # what runs on Spark is not watched: whole files of tests stand for it
-            Chosen([f"tests/runners/spark/test_{file.stem}.py"], 0)
-            if "spark" in file.parts
-            else nearest.of(file, change.inside, most_seconds)
-        )
-        if not chosen.tests:
-            return Verdict(file, change, None, chosen, 0.0)
-        stale = [file, *self._importers[file]]
-        aside = self._folder / "aside"
-        for kept in self._compiled(stale):
-            (aside / kept.parent.name).mkdir(parents=True, exist_ok=True)
-            kept.rename(aside / kept.parent.name / kept.name)
+        tests = f"tests/runners/spark/test_{file.stem}.py"
         place.write_text(change.of(source))
         try:
-            failed = self._failure_of(chosen.tests, None if "spark" in file.parts else most_seconds)
+            failed = self._failure_of(tests)
         finally:
             place.write_text(source)
-            os.utime(place, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # compiled code is kept with this time
-            for kept in self._compiled(stale):
-                kept.unlink()
-            for kept in aside.glob("*/*"):
-                kept.rename(self._folder / "cache" / kept.parent.name / kept.name)
-        return Verdict(file, change, failed, chosen, time.monotonic() - begun)
+            os.utime(place, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # byte code is kept with this time
+        return Verdict(file, change, failed, Chosen([tests], 0), time.monotonic() - begun)
 
-    def _failure_of(self, tests: list[str], most_seconds: float | None) -> str | None:
+    def _failure_of(self, tests: str) -> str | None:
         """The first test that fails, if one does."""
-        (self._folder / "asked.txt").write_text("\n".join(tests))
-        more = {"PYTHONDONTWRITEBYTECODE": "1"}
-        if most_seconds is not None:
-            more[SECONDS] = str(int(_SLOWER * most_seconds) + _BESIDE)
         try:
-            done = self._pytest(["-x", "@asked.txt"], more, _LONGEST)
+            done = self._pytest(["-x", tests], {"PYTHONDONTWRITEBYTECODE": "1"}, _LONGEST)
         except subprocess.TimeoutExpired:
             return "no end"
         if done.returncode == 0:
             return None
-        if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-            return "no end"
         lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return lines[0].split(" - ")[0] if lines else f"pytest exits with {done.returncode}"
 
@@ -187,10 +152,6 @@ class Workshop:
             check=False,
         )
 
-    def _compiled(self, files: list[Path]) -> list[Path]:
-        """What Numba keeps of these files."""
-        return [kept for file in files for kept in (self._folder / "cache").glob(f"*/{file.stem}.*")]
-
 
 def _files(place: Path) -> list[Path]:
     if place.is_file():
@@ -200,23 +161,3 @@ def _files(place: Path) -> list[Path]:
 
 def _sources(project: Path) -> list[Path]:
     return [path.relative_to(project) for path in sorted((project / PACKAGE).rglob("*.py"))]
-
-
-def importers(folder: Path) -> dict[Path, set[Path]]:
-    """For each file those that import it, by whatever way."""
-    direct: dict[Path, set[Path]] = {}
-    files = _sources(folder)
-    texts = {file: (folder / file).read_text() for file in files}
-    for other in files:
-        module = ".".join(other.with_suffix("").parts[1:])
-        direct[other] = {file for file, text in texts.items() if f"from {module} import" in text}
-    found: dict[Path, set[Path]] = {}
-    for file in files:
-        reached, to_see = set[Path](), list(direct[file])
-        while to_see:
-            one = to_see.pop()
-            if one not in reached:
-                reached.add(one)
-                to_see.extend(direct[one])
-        found[file] = reached
-    return found
