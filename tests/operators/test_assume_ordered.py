@@ -120,6 +120,18 @@ def test_strictly_ordered_means_that_no_two_events_have_one_time(cut: int) -> No
     AssumeOrderedOperator(schema).on_batch(0, batch_of(said, payload))
 
 
+def test_ties_of_plain_events_are_refused_too() -> None:
+    """Batches without punctuations, in which nothing says what is an event: within one, and from one to the next."""
+    for starts in ([3, 3], [1, 2, 2, 5]):
+        with pytest.raises(BrokenOrder):
+            AssumeOrderedOperator(_SCHEMA, strictly=True).on_batch(0, _events(*starts))
+    step = AssumeOrderedOperator(_SCHEMA, strictly=True)
+    step.on_batch(0, _events(1, 3))
+    with pytest.raises(BrokenOrder):
+        step.on_batch(0, _events(3))
+    assert step.on_batch(0, _events(4)).batches
+
+
 def test_replicas_that_are_declared_strictly_ordered_are_merged_by_the_newest_time() -> None:
     """Case R0."""
     rows = [{"at": at} for at in (1, 2, 5)]

@@ -157,6 +157,18 @@ def test_a_window_that_starts_before_all_times_is_an_error_that_names_the_elemen
         WindowOperator(window, NAMES, ordered=False).on_batch(0, batch)
 
 
+def test_an_event_in_a_gap_is_in_no_window_even_at_the_beginning_of_time() -> None:
+    """Nothing of it would start before all times: it is left out as in any other gap, and its neighbour is not."""
+    window = Hopping(size=5, hop=10)
+    assert BEGINNING % 10 == 2
+    batch = _named(_event("gap", BEGINNING + 3), _event("next", BEGINNING + 8))
+    operator = WindowOperator(window, NAMES, ordered=False)
+    (windowed,) = operator.on_batch(0, batch).batches
+    assert windowed.start.tolist() == [BEGINNING + 8]
+    with pytest.raises(BadTime, match=r"(?s)step 'window'.*edge"):
+        operator.on_batch(0, _named(_event("edge", BEGINNING + 2)))
+
+
 @given(st.integers(1, FOREVER), st.integers(1, 4), st.integers(BEGINNING, FOREVER - 1))
 def test_windows_are_held_at_the_end_of_int64_and_refused_before_its_beginning(size: int, parts: int, at: int) -> None:
     """Starts and ends are those of whole numbers of any size; an end past int64 is FOREVER."""

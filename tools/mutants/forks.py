@@ -52,7 +52,7 @@ class _Trial:
 
     file: Path
     change: Change
-    chosen: Chosen
+    asked: Chosen
     answer: int
     """The descriptor by which it names the test that failed."""
 
@@ -97,7 +97,8 @@ class ForkedTrials:
             if process == 0:
                 self._try_out(session, tests, file, change, told)
             os.close(told)
-            under_way[process] = _Trial(file, change, chosen, answer, time.monotonic())
+            asked = Chosen([test.nodeid for test in tests], chosen.left_out)
+            under_way[process] = _Trial(file, change, asked, answer, time.monotonic())
         while under_way:
             self._report(_finished(under_way))
         return True
@@ -117,8 +118,8 @@ class ForkedTrials:
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
             plant(self._project / file, file, change)
-            failed = _run(session, tests, self._seconds + compiling)
-            os.write(told, (failed or "").encode())
+            failed, ran = _run(session, tests, self._seconds + compiling)
+            os.write(told, f"{ran} {failed}".encode())
             code = 0
         finally:
             os._exit(code)
@@ -128,29 +129,31 @@ def _in(test: str, file: str) -> bool:
     return test.startswith(f"{file}::")
 
 
-def _run(session: pytest.Session, tests: Sequence[pytest.Item], seconds: float = float("inf")) -> str | None:
-    """Run tests until one fails or so much processor time is used up; return the one that failed."""
+def _run(session: pytest.Session, tests: Sequence[pytest.Item], seconds: float = float("inf")) -> tuple[str, int]:
+    """Run tests until one fails or so much processor time is used up; return the one that failed, and how many ran."""
     failures, begun = session.testsfailed, time.process_time()
-    for test, following in zip(tests, [*tests[1:], None], strict=True):
+    for ran, (test, following) in enumerate(zip(tests, [*tests[1:], None], strict=True), start=1):
         test.ihook.pytest_runtest_protocol(item=test, nextitem=following)
         if session.testsfailed > failures:
-            return test.nodeid
+            return test.nodeid, ran
         if time.process_time() - begun > seconds:
-            break
-    return None
+            return "", ran
+    return "", len(tests)
 
 
 def _finished(under_way: dict[int, _Trial]) -> Verdict:
     process, status = os.wait()
     trial = under_way.pop(process)
     with os.fdopen(trial.answer) as answer:
-        failed = answer.read() or None
-    code = os.waitstatus_to_exitcode(status)
+        ran, _, failed = answer.read().partition(" ")
+    asked, code = trial.asked, os.waitstatus_to_exitcode(status)
     if code < 0:
         failed = "no end" if -code in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM) else f"signal {-code}"
     elif code > 0:
         failed = "an error outside of tests"
-    return Verdict(trial.file, trial.change, failed, trial.chosen, time.monotonic() - trial.begun)
+    else:  # time may have run out before all tests had their turn
+        asked = Chosen(asked.tests[: int(ran)], asked.left_out + len(asked.tests) - int(ran))
+    return Verdict(trial.file, trial.change, failed or None, asked, time.monotonic() - trial.begun)
 
 
 def plant(source: Path, file: Path, change: Change) -> None:

@@ -56,7 +56,7 @@ class NearestTests:
 
     def of(self, file: Path, function: str, most_seconds: float) -> Chosen:
         """The tests of a function: those of its own file first, then the quickest, for so many seconds at most."""
-        own = f"tests/{file.relative_to(PACKAGE).parent}/test_{file.stem}.py::"
+        own = f"tests/{file.relative_to(PACKAGE).parent}/test_{file.stem}.py"
         found = sorted(
             self._entering(f"{file.relative_to(PACKAGE)}:{function}"),
             key=lambda test: (not test.startswith(own), self._notes.seconds[test], test),

@@ -61,7 +61,9 @@ class Workshop:
                 importlib.import_module(".".join(source.with_suffix("").parts[1:]))
         plugins = [watched_tests, ForkedTrials(self._folder, sample, nearest, limits, report)]
         tests = [f"tests/{name}" for name in _WATCHED]
-        pytest.main(["-q", "-s", "-p", "no:cacheprovider", "-p", "no:randomly", *tests], plugins=plugins)
+        pytest.main(
+            ["-q", "-s", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:randomly", *tests], plugins=plugins
+        )
 
     def _copy(self, project: Path) -> None:
         """Bring the copy up to date, also where a run that was killed has left it changed."""

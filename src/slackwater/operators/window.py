@@ -114,10 +114,10 @@ class WindowOperator(InterestedOperator[Instant]):
             if count is not None:
                 count[untimed] = 1
         if self._panes_of is None:
-            self._refuse_overflow(batch, back, count, self._window)
+            self._refuse_overflow(batch, back, self._window)
         elif batch.start.min() < BEGINNING + self._panes_of.size:
             hops = self._panes_of
-            self._refuse_overflow(batch, hops.back(batch.start), hops.count(batch.start), hops)
+            self._refuse_overflow(batch, hops.back(batch.start), hops)
         first, said_at = batch.start - back, batch.said_at()
         first[said_at] = self._promises(batch.start[said_at])
         if count is None:
@@ -163,15 +163,13 @@ class WindowOperator(InterestedOperator[Instant]):
         self._said = reached
         return [punctuation_like(self._no_rows, reached)]
 
-    def _refuse_overflow(self, batch: EventBatch, back: Times, count: Times | None, window: Window) -> None:
+    def _refuse_overflow(self, batch: EventBatch, back: Times, window: Window) -> None:
         """Refuse the first event of which a window would start before all times; one that ends after them is open."""
         if batch.start.min() >= BEGINNING + window.size:
             return  # far from the beginning of time, as all honest events are
-        outside = batch.start < BEGINNING + np.maximum(back, 0)
+        outside = batch.start < BEGINNING + np.maximum(back, 0)  # an event in a gap is before its next window
         if self._schema.time.untimed:
             outside |= (batch.start - back == UNTIMED) & (batch.start != UNTIMED)
-        if count is not None:
-            outside &= count > 0
         data = batch.is_data()
         if data is not None:
             outside &= data

@@ -117,5 +117,5 @@ def first_due(waiting: Iterable[ReplicaRows], leading: NDArray[np.int64], patien
 def _due_in(rows: ReplicaRows, leading: NDArray[np.int64], patience: Duration) -> int:
     # As unsigned numbers differences of any two times are true.
     rise = rows.high_waters().view(np.uint64) - rows.alone_from_at(leading).view(np.uint64)
-    due = np.flatnonzero(rise > np.uint64(min(2 * patience, 2**64 - 1)))
+    due = np.flatnonzero(rise > np.uint64(2 * patience))
     return int(rows.numbers[due[0]]) if len(due) else NOBODY
