@@ -4,6 +4,7 @@ from slackwater.policies.aggregates import count, count_distinct, max, mean, min
 from slackwater.policies.agreement import Agreement, Revise
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
+from slackwater.policies.left_out_rows import LeftOutRows
 from slackwater.policies.punctuations import Punctuations
 from slackwater.progress.clock import ManualClock, SystemClock
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -29,6 +30,7 @@ __all__ = [
     "DisorderedStream",
     "Every",
     "Late",
+    "LeftOutRows",
     "ManualClock",
     "OrderedStream",
     "Punctuations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import narwhals as nw
@@ -195,25 +196,31 @@ _SEEN = st.lists(
 _LASTING = {"at": pa.int64(), "until": pa.int64(), "k": pa.string()}
 
 
-def _merge_of(kind: str, sources: list[sw.PushSource]) -> sw.OrderedStream:
-    streams = [sw.stream(source, time="at", until="until") for source in sources]
-    if kind == "disordered":
-        return sw.merge_replicas(*(one.sort(2, every=sw.Every.rows(1), late=sw.Late.drop()) for one in streams))
-    if kind == "windows":
-        return sw.merge_replicas(
-            *(one.assume_ordered().tumbling(3).group_by("k").aggregate(n=sw.count()) for one in streams)
-        )
-    return sw.merge_replicas(*(one.assume_ordered() for one in streams), attachable=kind == "attachable")
+def _reasons(seen: Counter[str]) -> Callable[[pa.RecordBatch], None]:
+    return lambda rows: seen.update(rows.column("left_out").to_pylist())
+
+
+def _merge_of(kind: str, sources: list[sw.PushSource], left_out: sw.LeftOutRows) -> sw.OrderedStream:
+    streams: list[sw.OrderedStream] = []
+    for one in (sw.stream(source, time="at", until="until") for source in sources):
+        if kind == "disordered":
+            streams.append(one.sort(2, every=sw.Every.rows(1), late=sw.Late.drop()))
+        elif kind == "windows":
+            streams.append(one.assume_ordered().tumbling(3).group_by("k").aggregate(n=sw.count()))
+        else:
+            streams.append(one.assume_ordered())
+    return sw.merge_replicas(*streams, attachable=kind == "attachable", left_out=left_out)
 
 
 @pytest.mark.parametrize("kind", ["ordered", "attachable", "disordered", "windows"])
-@given(pushes=_SEEN)
+@given(pushes=_SEEN, diverts=st.booleans())
 def test_rows_into_a_merge_are_rows_out_and_held_and_left_out_after_every_step(
-    kind: str, pushes: list[tuple[int, list[tuple[int, int | None, str]]]]
+    kind: str, pushes: list[tuple[int, list[tuple[int, int | None, str]]]], diverts: bool
 ) -> None:
-    """With gaps wherever they may be, and events that have no end."""
+    """With gaps wherever they may be, and events that have no end; what is diverted is what is counted."""
     sources = [sw.PushSource(_LASTING, name=name) for name in ("blue", "green", "grey")]
-    merged, out = _merge_of(kind, sources), 0
+    merged, out = _merge_of(kind, sources, sw.LeftOutRows(diverts)), 0
+    diverted: Counter[str] = Counter()
 
     def note(rows: pa.RecordBatch) -> None:
         nonlocal out
@@ -229,8 +236,10 @@ def test_rows_into_a_merge_are_rows_out_and_held_and_left_out_after_every_step(
         )
         for one in query.replicas():
             assert one.left_out.contradicted <= merge.contradicted
+        if diverts:
+            assert diverted == Counter({"contradicted": merge.contradicted, "passed over": merge.passed_over})
 
-    query = merged.open(note, clock=sw.ManualClock())
+    query = merged.open(note, clock=sw.ManualClock(), on_left_out=_reasons(diverted))
     sorts = any(name.startswith("sort") for name in query.counters())
     at = [0, 0, 0]
     for who, rows in pushes:
@@ -251,16 +260,22 @@ def test_rows_into_a_merge_by_column_are_rows_out_late_held_and_left_out_after_e
     """Replicas with gaps that appear at any time, of whom nobody may lead in the end."""
     source = sw.PushSource({**_LASTING, "who": pa.int64()})
     late: list[int] = []
-    merged = sw.stream(source, time="at", until="until").merge_replicas(by="who", patience=3)
-    query = merged.open(
-        lambda _: None, clock=sw.ManualClock(), on_late=lambda rows: late.append(rows.num_rows), batch_rows=batch_rows
+    left_out: Counter[str] = Counter()
+    stream = sw.stream(source, time="at", until="until")
+    query = stream.merge_replicas(by="who", patience=3, left_out=sw.LeftOutRows.divert()).open(
+        lambda _: None,
+        clock=sw.ManualClock(),
+        on_late=lambda rows: late.append(rows.num_rows),
+        on_left_out=_reasons(left_out),
+        batch_rows=batch_rows,
     )
 
     def add_up() -> None:
         merge = query.counters()["merge_replicas#1"]
-        left_out = merge.duplicates + merge.contradicted + merge.passed_over
+        counted = merge.duplicates + merge.contradicted + merge.passed_over
         assert merge.late == sum(late)
-        assert merge.rows_in == merge.rows_out + merge.unsent + merge.late + left_out
+        assert merge.rows_in == merge.rows_out + merge.unsent + merge.late + counted
+        assert left_out == Counter({"contradicted": merge.contradicted, "passed over": merge.passed_over})
 
     at = [0, 0, 0]
     for who, rows in pushes:

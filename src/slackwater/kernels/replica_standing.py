@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
-FIRST_RULE, QUORUM, REVISION_RULE, LAG = range(4)
+FIRST_RULE, QUORUM, REVISION_RULE, LAG, DIVERTS = range(5)
 """Places in rules: when an event is told first, how many replicas must have told it where they are counted, which
-revisions are told before they freeze, and how far the output's punctuations stay behind."""
+revisions are told before they freeze, how far the output's punctuations stay behind, and whether rows that are left out
+are written, too."""
 
 WHEN_TOLD_BY_QUORUM, WHEN_LEADING, WHEN_NEWEST, WHEN_FULLEST, WHEN_HALF_FROZEN, WHEN_FROZEN, WHEN_FINAL = range(7)
 """The last one is for replicas that never revise: an event cannot change once a promise has passed its start."""

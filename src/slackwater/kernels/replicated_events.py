@@ -24,6 +24,7 @@ from slackwater.kernels.compile import kernel
 from slackwater.kernels.payload_words import copy_words, hash_event, same_words
 from slackwater.kernels.replica_standing import (
     CONTRADICTED,
+    DIVERTS,
     DUPLICATES,
     FIRST_RULE,
     NEWEST,
@@ -113,6 +114,8 @@ HELD: Final = -1
 """The payload of a line is among those that are held, at OUT_AT."""
 
 INSERT, ADJUST, PUNCTUATE = 0, 1, 2  # as in events.kinds
+PASSED_OVER_INSERT, PASSED_OVER_ADJUST, CONTRADICTED_EVENT = 3, 4, 5
+"""Kinds of lines that do not go out: rows that are left out. They have the replica at OUT_PRIOR."""
 FREE: Final = -1
 """A place in the table that no node has."""
 
@@ -184,6 +187,27 @@ def tell(
     lines[KIND, count], lines[OUT_START, count], lines[OUT_PRIOR, count] = kind, start, prior
     lines[OUT_NEW, count], lines[OUT_FROM, count] = end, row
     lines[OUT_AT, count], lines[OUT_LENGTH, count] = at, length
+
+
+@kernel(f"int64({_NODES}, int64, {_READ}, {_NODES}, int64, int8, int64, int64, int64, int64)", inlined=True)
+def pass_over(
+    standing: Column,
+    replica: int,
+    rules: Column,
+    lines: Column,
+    count: int,
+    kind: int,
+    start: int,
+    end: int,
+    row: int,
+    length: int,
+) -> int:
+    """Leave an element out whose time is over; return the count of lines."""
+    standing[replica, PASSED_OVER] += 1
+    if rules[DIVERTS]:
+        tell(lines, count, PASSED_OVER_INSERT + kind, start, replica, end, row, 0, length)
+        count += 1
+    return count
 
 
 @kernel("UniTuple(int64, 3)(int64[:, :], int8[::1], int64[:, ::1])")
@@ -276,19 +300,34 @@ def _count_in(nodes: Column, node: int, kind: int, replica: int, standing: Colum
         nodes[node, MOST] = most
 
 
-@kernel(f"void({_NODES}, int64, int64[::1], int64, int64[:, ::1])")
-def _let_go(nodes: Column, node: int, counters: Column, leader: int, standing: Column) -> None:
-    """Be done with a node; count an event that the output does not have."""
-    if nodes[node, OUT_END] == NOWHERE or nodes[node, OUT_END] == nodes[node, START]:
+@kernel(f"int64({_NODES}, int64, int64[::1], int64, {_READ}, int64[:, ::1], int64[:, ::1], int64)")
+def _let_go(
+    nodes: Column,
+    node: int,
+    counters: Column,
+    leader: int,
+    rules: Column,
+    standing: Column,
+    lines: Column,
+    count: int,
+) -> int:
+    """Be done with a node; count an event that the output does not have. Return the count of lines."""
+    start = nodes[node, START]
+    if nodes[node, OUT_END] == NOWHERE or nodes[node, OUT_END] == start:
         teller = _first_to_tell(nodes, node)
         if teller != NOBODY:
             standing[teller, CONTRADICTED] += nodes[node, MOST]
+            if rules[DIVERTS] and nodes[node, MOST]:
+                end, at, length = nodes[node, ENDS + teller], nodes[node, AT], nodes[node, LENGTH]
+                tell(lines, count, CONTRADICTED_EVENT, start, teller, end, HELD, at, length)
+                count += 1
         else:
             standing[leader, REVISED] += nodes[node, MOST]
     nodes[node, LENGTH] = GONE
     counters[LIVE] -= 1
     for replica in range(len(standing)):
         standing[replica, TELLS] -= nodes[node, ENDS + replica] != NOWHERE
+    return count
 
 
 @kernel(f"int64({_NODES}, int64, int64[::1], int64, {_READ}, int64[:, ::1], int64, int64[:, ::1], int64)")
@@ -321,7 +360,7 @@ def _settle(
         count += 1
         nodes[node, OUT_END] = end
     if is_frozen(end, t) or rules[FIRST_RULE] == WHEN_FINAL:
-        _let_go(nodes, node, counters, replica, standing)
+        count = _let_go(nodes, node, counters, replica, rules, standing, lines, count)
     return count
 
 
@@ -351,7 +390,7 @@ def _freeze(
             if nodes[node, LENGTH] == GONE:
                 continue
             if is_frozen(_due(nodes, node, replica), t) and nodes[node, START] < t:
-                if count == lines.shape[1]:
+                if count + 2 > lines.shape[1]:  # one of what goes out, and one of what is left out
                     return count, complete, 0
                 count = _settle(nodes, node, counters, replica, rules, standing, t, lines, count)
             if nodes[node, LENGTH] != GONE:
@@ -468,7 +507,7 @@ def merge_elements(
         node = find_node(nodes, table, held, hashed, start, words, begin, length)
         if node < 0:
             if kinds[i] == ADJUST or start < counters[SETTLED]:
-                standing[replica, PASSED_OVER] += 1
+                count = pass_over(standing, replica, rules, lines, count, kinds[i], start, ends[i], row, length)
                 continue
             node = add_node(nodes, bounds, table, held, counters, -1 - node, hashed, start, words, begin, length)
         end = NOWHERE if kinds[i] == ADJUST and ends[i] == start else ends[i]

@@ -31,10 +31,10 @@ from slackwater.kernels.counted_ends import (
 from slackwater.kernels.payload_words import hash_event
 from slackwater.kernels.replica_standing import (
     CONTRADICTED,
+    DIVERTS,
     DUPLICATES,
     FIRST_RULE,
     NEWEST,
-    PASSED_OVER,
     QUORUM,
     REVISE_WHEN_FROZEN,
     REVISED,
@@ -54,6 +54,7 @@ from slackwater.kernels.replicated_events import (
     AT,
     BLOCK,
     COMPLETE,
+    CONTRADICTED_EVENT,
     ENDS,
     GONE,
     HELD,
@@ -70,6 +71,7 @@ from slackwater.kernels.replicated_events import (
     START,
     add_node,
     find_node,
+    pass_over,
     tell,
 )
 
@@ -233,21 +235,50 @@ def _count_in(nodes: Column, node: int, entries: Column, kind: int, replica: int
         standing[replica, DUPLICATES] += 1
 
 
-@kernel(f"void({_TWO}, int64, {_TWO}, int64, {_TWO})", inlined=True)
-def _count_what_is_left_out(nodes: Column, node: int, entries: Column, leader: int, standing: Column) -> None:
-    """Count the events of a node that the output does not have: contradicted, or taken back by who had told them."""
+@kernel(f"int64({_TWO}, int64, {_TWO}, {_RANKED}, {_TWO}, int64)", inlined=True)
+def _count_what_is_left_out(
+    nodes: Column,
+    node: int,
+    entries: Column,
+    leader: int,
+    rules: Column,
+    standing: Column,
+    lines: Column,
+    count: int,
+) -> int:
+    """Count the events of a node that the output does not have: contradicted, or taken back by who had told them.
+
+    Return the count of lines.
+    """
     out = total(nodes, node, OUT_END, entries)
     if nodes[node, MOST] > out:
         teller, told = _who_tells_most(nodes, node, entries)
         contradicted = max(told - out, 0)
         standing[teller, CONTRADICTED] += contradicted
         standing[leader, REVISED] += nodes[node, MOST] - out - contradicted
+        for _ in range(contradicted if rules[DIVERTS] else 0):
+            end = surplus_end(nodes, node, ENDS + teller, OUT_END, entries, NO_END, False)
+            count_up(nodes, node, OUT_END, entries, end)  # so that it is not found again; the list is done with
+            start, at, length = nodes[node, START], nodes[node, AT], nodes[node, LENGTH]
+            tell(lines, count, CONTRADICTED_EVENT, start, teller, end, HELD, at, length)
+            count += 1
+    return count
 
 
-@kernel(f"void({_TWO}, int64, {_TWO}, int64[::1], int64, {_TWO})")
-def _forget(nodes: Column, node: int, entries: Column, counters: Column, leader: int, standing: Column) -> None:
-    """Be done with a node: leave its lists for others to use."""
-    _count_what_is_left_out(nodes, node, entries, leader, standing)
+@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], {_RANKED}, {_TWO}, int64)")
+def _forget(
+    nodes: Column,
+    node: int,
+    entries: Column,
+    counters: Column,
+    leader: int,
+    rules: Column,
+    standing: Column,
+    lines: Column,
+    count: int,
+) -> int:
+    """Be done with a node: leave its lists for others to use. Return the count of lines."""
+    count = _count_what_is_left_out(nodes, node, entries, leader, rules, standing, lines, count)
     for replica in range(len(standing)):
         while nodes[node, ENDS + replica] > NO_ENTRY:
             standing[replica, TELLS] -= take_first(nodes, node, ENDS + replica, entries)
@@ -255,6 +286,7 @@ def _forget(nodes: Column, node: int, entries: Column, counters: Column, leader:
         take_first(nodes, node, OUT_END, entries)
     nodes[node, LENGTH] = GONE
     counters[LIVE] -= 1
+    return count
 
 
 @kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], {_RANKED}, int64, {_TWO}, int64)")
@@ -279,7 +311,7 @@ def _settle(
             count = _equal_count(nodes, node, entries, replica, lines, count)
         count = _equal_ends(nodes, node, entries, counters, replica, standing, t, lines, count)
     if is_final or is_frozen(last_end(nodes, node, ENDS + replica, entries), t):
-        _forget(nodes, node, entries, counters, replica, standing)
+        count = _forget(nodes, node, entries, counters, replica, rules, standing, lines, count)
     return count
 
 
@@ -313,6 +345,7 @@ def _freeze(
                 continue
             if is_frozen(_due(nodes, node, replica, entries, complete), t) and nodes[node, START] < t:
                 room = total(nodes, node, OUT_END, entries) + total(nodes, node, ENDS + replica, entries)
+                room += nodes[node, MOST] if rules[DIVERTS] else 0
                 if count + room > lines.shape[1]:
                     return count, promised, 0
                 count = _settle(nodes, node, entries, counters, replica, rules, standing, t, lines, count)
@@ -485,12 +518,12 @@ def merge_elements(
         node = find_node(nodes, table, held, hashed, start, words, begin, length)
         if node < 0:
             if kinds[i] == ADJUST or start < counters[SETTLED]:
-                standing[replica, PASSED_OVER] += 1
+                count = pass_over(standing, replica, rules, lines, count, kinds[i], start, end, row, length)
                 continue
             node = add_node(nodes, bounds, table, held, counters, -1 - node, hashed, start, words, begin, length)
         prior_end = prior_ends[i] if kinds[i] == ADJUST else NO_END
         if not _take_in(nodes, node, entries, standing, replica, prior_end, end):
-            standing[replica, PASSED_OVER] += 1
+            count = pass_over(standing, replica, rules, lines, count, kinds[i], start, end, row, length)
             continue
         tells = tells_at_once and start >= counters[SETTLED]
         if tells and _is_one_more(nodes, node, entries, replica, rules, standing, prior_end, end):

@@ -14,6 +14,12 @@ OutputName: TypeAlias = str
 LATE: Final = "late"
 """The output of rows that came after their time was said to be complete."""
 
+LEFT_OUT: Final = "left out"
+"""The output of rows that a merge of replicas left out."""
+
+DIVERTED: Final = (LATE, LEFT_OUT)
+"""The outputs of rows that did not go on."""
+
 
 def band_output(band: int) -> OutputName:
     """The output of a patience band; band 0 is the main output of its step."""

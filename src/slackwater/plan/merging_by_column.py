@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slackwater.errors import PlanError, SchemaMismatch, message
+from slackwater.operators.emission import LEFT_OUT
 from slackwater.operators.merging.by_column import MergeByColumnOperator
+from slackwater.operators.merging.diverted_rows import left_out_schema
 from slackwater.operators.merging.replica_names import ReplicaNames
 from slackwater.plan.merging_steps import Case, refuse_clocks
 from slackwater.plan.ordering_steps import JudgeLateness
 from slackwater.plan.properties import Order, Properties
 from slackwater.plan.row_steps import AssignWindow, MapBatches, Select, Where
+from slackwater.policies.left_out_rows import LeftOutRows, require_policy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.emission import OutputName
     from slackwater.plan.node import Node
     from slackwater.policies.cadence import Cadence
 
@@ -33,12 +39,14 @@ class MergeByColumn(JudgeLateness):
     by: str
     """The column that says which replica a row is from."""
 
+    left_out: LeftOutRows = LeftOutRows.drop()  # noqa: RUF009 - a frozen value
     verb = "merge_replicas"
 
     def __post_init__(self) -> None:
         self._refuse_column()
         refuse_clocks(self.input)
         _refuse_windows(self.input)
+        require_policy(self.left_out)
         super().__post_init__()
 
     def _refuse_column(self) -> None:
@@ -68,9 +76,18 @@ class MergeByColumn(JudgeLateness):
         """Events come when they are complete, in no order, and it is said how far they are."""
         return super().properties.but(order=Order.NONE)
 
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """Late rows and rows that are left out, those that are diverted, with the columns that they came with."""
+        outputs = dict(super().side_outputs())
+        if self.left_out.diverted:
+            facts = self.input.properties.but(punctuated=False, untimed=False, order=Order.NONE, keyed=False)
+            outputs[LEFT_OUT] = left_out_schema(self.input.schema, self.verb, by_column=True), facts
+        return outputs
+
     def details(self) -> str:
         """The column, the case, and how late rows are judged."""
-        return f"by {self.by}, case {self.case.name}, {super().details()}"
+        left_out = f", left-out rows {self.left_out}" if self.left_out.diverted else ""
+        return f"by {self.by}, case {self.case.name}, {super().details()}{left_out}"
 
     def reason(self) -> str:
         """Why this case, and how replicas stand to each other."""
@@ -83,10 +100,16 @@ class MergeByColumn(JudgeLateness):
     def build_with(self, cadence: Cadence, step: str, resume: Any = None) -> MergeByColumnOperator:
         """Make the operator with another cadence than the one that was written."""
         (patience,) = self.patiences
-        keyed = self.case is Case.R3
-        source = self.input.schema
         return MergeByColumnOperator(
-            source, self.by, patience, cadence, self.late, keyed=keyed, step=step, resume=resume
+            self.input.schema,
+            self.by,
+            patience,
+            cadence,
+            self.late,
+            keyed=self.case is Case.R3,
+            diverts=self.left_out.diverted,
+            step=step,
+            resume=resume,
         )
 
 

@@ -14,6 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import NeedsOrder, PlanError, message
+from slackwater.operators.emission import LEFT_OUT
+from slackwater.operators.merging.diverted_rows import left_out_schema
 from slackwater.operators.merging.ordered_alike import MergeOrderedAlike
 from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.merging.revised import MergeRevised
@@ -26,12 +28,14 @@ from slackwater.plan.revising_steps import doubting_end
 from slackwater.plan.row_steps import with_wide_dictionaries
 from slackwater.plan.tie_order import tells_ties_alike
 from slackwater.policies.agreement import Agreement, Tell
+from slackwater.policies.left_out_rows import LeftOutRows, require_policy
 from slackwater.policies.punctuations import When
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.emission import OutputName
     from slackwater.operators.merging.replica_merge import ReplicaMerge
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
@@ -82,6 +86,8 @@ class MergeReplicas(StepNode):
     given: Mapping[Node, Port] = field(default_factory=dict)
     """The replicas as the user knows them: rewrites put other nodes in the place of these."""
 
+    left_out: LeftOutRows = LeftOutRows.drop()  # noqa: RUF009 - a frozen value
+
     verb = "merge_replicas"
 
     def __post_init__(self) -> None:
@@ -90,6 +96,8 @@ class MergeReplicas(StepNode):
             refuse_clocks(replica)
             if not replica.properties.progressive:
                 raise NeedsOrder.at(self.verb, replica.line)
+        require_policy(self.left_out)
+        self.side_outputs()  # made now, so that clashing columns are refused now
         if self.ties_alike:
             self._refuse_ties_alike()
         if len(self.attendance.waiting) == len(self.replicas):
@@ -151,6 +159,14 @@ class MergeReplicas(StepNode):
             keyed=all(one.keyed for one in facts),
         )
 
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """The rows that are left out, if they are diverted: of a key, or an order, nothing is known."""
+        if not self.left_out.diverted:
+            return {}
+        facts = self.replicas[0].properties
+        rows = Properties(order=Order.NONE, stamps=facts.stamps, extent=self.properties.extent)
+        return {LEFT_OUT: (left_out_schema(self.schema, self.verb), rows)}
+
     def details(self) -> str:
         """How many, the case, who does not take part at once, and when events are told where that is chosen."""
         waiting, later = len(self.attendance.waiting), len(self.attendance.tells_from)
@@ -158,6 +174,7 @@ class MergeReplicas(StepNode):
         parts += [f"{waiting} waiting"] * bool(waiting)
         parts += [f"{later} joining later"] * bool(later)
         parts += [_chosen(self.agreement)] * self.revises
+        parts += [f"left-out rows {self.left_out}"] * self.left_out.diverted
         return ", ".join(parts)
 
     def reason(self) -> str:
@@ -181,17 +198,19 @@ class MergeReplicas(StepNode):
         replicas, no_rows = len(self.replicas), self.schema.no_rows
         ordered = [port for port, replica in enumerate(self.replicas) if replica.properties.ordered]
         final = all(replica.properties.insert_only for replica in self.replicas)
+        common = replicas, no_rows, where, resume
+        diverts = self.left_out.diverted
         match self.case:
             case Case.R0:
-                return MergeStrictlyOrdered(replicas, no_rows, where, resume)
+                return MergeStrictlyOrdered(*common, diverts=diverts)
             case Case.R1:
-                return MergeOrderedAlike(replicas, no_rows, where, resume)
+                return MergeOrderedAlike(*common, diverts=diverts)
             case Case.R2:
-                return MergeOrderedWithKey(replicas, no_rows, where, resume)
+                return MergeOrderedWithKey(*common, diverts=diverts)
             case Case.R3:
-                return MergeRevisedWithKey(replicas, no_rows, where, resume, self.agreement, ordered, final=final)
+                return MergeRevisedWithKey(*common, self.agreement, ordered, final=final, diverts=diverts)
             case Case.R4:
-                return MergeRevised(replicas, no_rows, where, resume, self.agreement, ordered, final=final)
+                return MergeRevised(*common, self.agreement, ordered, final=final, diverts=diverts)
 
 
 def refuse_clocks(replica: Node) -> None:

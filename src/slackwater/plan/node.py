@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from slackwater.errors import PlanError, message
-from slackwater.operators.emission import LATE, OutputName
+from slackwater.operators.emission import LATE, LEFT_OUT, OutputName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,10 +85,9 @@ class StepNode(Node):
         """The outputs beside the main one: the columns of each, and what is known of it. Most steps have none."""
         return {}
 
-    @property
-    def diverts(self) -> bool:
-        """Whether rows that come too late have an output of their own."""
-        return LATE in self.side_outputs()
+    def diverts(self, output: OutputName = LATE) -> bool:
+        """Whether rows that do not go on have an output of their own: those that come too late, or are left out."""
+        return output in self.side_outputs()
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +127,8 @@ class SideOutput(Node):
         """What the rows are."""
         if self.output == LATE:
             return "the rows that came after their time was said to be complete"
+        if self.output == LEFT_OUT:
+            return "the rows that the merge did not emit: contradicted, or passed over"
         return "one output for each patience; this one waits longer than those before it"
 
 
@@ -204,12 +205,13 @@ def name_steps(*roots: Node) -> dict[Node, str]:
     return names
 
 
-def diverting_steps(*roots: Node) -> dict[StepNode, str]:
-    """The steps that give rows that come too late an output of their own, with their names."""
-    return {node: name for node, name in name_steps(*roots).items() if isinstance(node, StepNode) and node.diverts}
+def diverting_steps(*roots: Node, output: OutputName = LATE) -> dict[StepNode, str]:
+    """The steps that give rows which do not go on, such as late ones, an output of their own, with their names."""
+    names = name_steps(*roots)
+    return {node: name for node, name in names.items() if isinstance(node, StepNode) and node.diverts(output)}
 
 
-def nearest_diverting_steps(root: Node) -> list[StepNode]:
+def nearest_diverting_steps(root: Node, output: OutputName = LATE) -> list[StepNode]:
     """The diverting steps that are met first on the ways up from a node; each once."""
     found: list[StepNode] = []
     seen: set[Node] = set()
@@ -219,7 +221,7 @@ def nearest_diverting_steps(root: Node) -> list[StepNode]:
         if node in seen:
             continue
         seen.add(node)
-        if isinstance(node, StepNode) and node.diverts:
+        if isinstance(node, StepNode) and node.diverts(output):
             found.append(node)
         else:
             ahead += reversed(node.inputs)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from slackwater.events.schema import with_names_before
-from slackwater.operators.emission import LATE
+from slackwater.operators.emission import DIVERTED
 from slackwater.plan.aggregating_steps import AggregateStep
 from slackwater.plan.bands import BandedAggregate
 from slackwater.plan.node import SideOutput, walk
@@ -64,7 +64,7 @@ def _all(node: Node) -> Names:
 def columns_read_by(node: Node, names: Names, source: Node) -> Names:
     """The columns of a source that a node looks at, or hands on because the columns named are read behind it."""
     match node:
-        case SideOutput() if node.output != LATE:
+        case SideOutput() if node.output not in DIVERTED:
             return names
         case Sort():
             return names

@@ -93,6 +93,9 @@ class Result:
     late: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
     """The rows that came too late, by the name in explain() of the step that diverted them."""
 
+    left_out: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
+    """The rows that merges of replicas left out and diverted, by the name in explain() of the merge."""
+
     def __str__(self) -> str:
         late = sum(counters.late for counters in self.counters.values())
         rows = f"{self.table.num_rows} rows" + (f", {late} came too late" if late else "")

@@ -79,11 +79,12 @@ class Streams(Sequence[OrderedStream]):
         clock: Clock | None = None,
         resume: Mapping[str, Any] | None = None,
         on_late: Callback | None = None,
+        on_left_out: Callback | None = None,
         **options: int,
     ) -> Query:
         """Start a live query that calls back with the rows of every stream as they come. See `OrderedStream.open`."""
         outputs = [(stream, on_batch) for stream in self.streams]
-        return Query(outputs, clock=clock, resume=resume, on_late=on_late, **options)
+        return Query(outputs, clock, resume, on_late, on_left_out, **options)
 
     def start(self, *, checkpoint: str, main: AnySink | list[AnySink], **options: Any) -> SparkQuery:
         """Start one query on Spark for all: with one sink, or a list with a sink for each.

@@ -11,6 +11,7 @@ from slackwater.plan.ordering_steps import Sort
 from slackwater.plan.row_steps import AssumeOrdered, stamped, with_wide_dictionaries
 from slackwater.policies.cadence import default_cadence
 from slackwater.policies.late import Late
+from slackwater.policies.left_out_rows import LeftOutRows
 from slackwater.progress.instants import as_duration
 from slackwater.streams.event_stream import EventStream
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from slackwater.streams.ordered import OrderedStream
 
 _DIVERT = Late.divert()
+_DROP = LeftOutRows.drop()
 
 
 class DisorderedStream(EventStream):
@@ -113,7 +115,13 @@ class DisorderedStream(EventStream):
         return type(self)(judged).deduplicate(on, within=within, keep=keep)
 
     def merge_replicas(
-        self, by: str, patience: Length, *, every: Every | None = None, late: Late = _DIVERT
+        self,
+        by: str,
+        patience: Length,
+        *,
+        every: Every | None = None,
+        late: Late = _DIVERT,
+        left_out: LeftOutRows = _DROP,
     ) -> OrderedStream:
         """Tell once, and in order, what several replicas tell whose rows come in this stream.
 
@@ -130,6 +138,9 @@ class DisorderedStream(EventStream):
         back after it has missed rows must come under a new name; nothing is ever forgotten about old ones, a few bytes
         each. At the end all that is held goes out, whoever has told it.
 
+        What is left out, because the replica that led lacked it or the output had passed its time, is counted, and with
+        `left_out=LeftOutRows.divert()` goes to an output of its own.
+
         >>> import slackwater as sw
         >>> told = [("blue", 1), ("green", 1), ("blue", 3), ("blue", 2), ("green", 2), ("green", 3), ("green", 9)]
         >>> rows = [{"at": at, "x": 10 * at, "replica": who} for who, at in told]
@@ -142,7 +153,7 @@ class DisorderedStream(EventStream):
         calendar = node.schema.calendar
         wait = as_duration(patience, calendar=calendar)
         cadence = default_cadence(wait, calendar=calendar) if every is None else every
-        return OrderedStream(Sort(MergeByColumn(node, (wait,), cadence, late, by)))
+        return OrderedStream(Sort(MergeByColumn(node, (wait,), cadence, late, by, left_out)))
 
     def in_bands(
         self,

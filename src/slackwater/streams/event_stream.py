@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
+from slackwater.operators.emission import LEFT_OUT
 from slackwater.plan.aggregating_steps import MapWindows, top_of_windows
 from slackwater.plan.combining_steps import FollowedBy, Join, Union
 from slackwater.plan.deduplicating_step import Deduplicate
@@ -20,7 +21,7 @@ from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling
 from slackwater.progress.instants import as_duration
 from slackwater.streams.grouped import GroupedStream
-from slackwater.streams.late_rows import nearest_late_stream
+from slackwater.streams.late_rows import nearest_diverted_stream
 from slackwater.streams.stream import Stream
 
 if TYPE_CHECKING:
@@ -152,7 +153,15 @@ class EventStream(Stream):
 
         It can be filtered, written, and run together with the others: `run_together(hourly, hourly.late)`.
         """
-        return nearest_late_stream(self)
+        return nearest_diverted_stream(self)
+
+    @property
+    def left_out(self) -> DisorderedStream:
+        """The rows that the nearest merge of replicas above this stream left out and diverted, as a stream of its own.
+
+        `LeftOutRows.divert()` says which columns it has.
+        """
+        return nearest_diverted_stream(self, LEFT_OUT)
 
     # ---- in order of time ------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ def start_together(
     *,
     checkpoint: str,
     late: AnySink | Mapping[str, AnySink] | None = None,
+    left_out: AnySink | Mapping[str, AnySink] | None = None,
     metrics: AnySink | None = None,
     trigger: Mapping[str, Any] | None = None,
     timeout: str | timedelta | None = None,
@@ -34,7 +35,7 @@ def start_together(
     What they share is done once. Streams with the same columns may have the same sink: what a micro-batch has for it is
     written at once. The rest is as for Stream.start().
     """
-    sinks = {"late": late, "metrics": metrics}
+    sinks = {"late": late, "left_out": left_out, "metrics": metrics}
     return _spark_runner().start_together(
         streams, checkpoint=checkpoint, trigger=trigger, timeout=timeout, at_end=at_end, name=name, **sinks, **options
     )

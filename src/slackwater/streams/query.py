@@ -10,13 +10,14 @@ import numpy as np
 from slackwater.errors import Interrupted, PlanError, RunError, message
 from slackwater.events.kinds import Kind
 from slackwater.events.written_times import as_instant
+from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.progress.clock import Clock, SystemClock
 from slackwater.progress.instants import UNTIMED
 from slackwater.progress.saturating import within_int64
 from slackwater.runners.in_process.interrupts import DeferredInterrupt
 from slackwater.runners.in_process.runner import InProcessRunner
 from slackwater.runners.runner import Result
-from slackwater.streams.late_rows import late_streams, require_late_rows_taken
+from slackwater.streams.late_rows import diverted_streams, require_diverted_rows_taken
 from slackwater.streams.sinks import TableSink
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from slackwater.events.changes import ChangeLog
     from slackwater.events.schema import EventSchema
     from slackwater.events.written_times import Moment
+    from slackwater.operators.emission import OutputName
     from slackwater.plan.node import Node
     from slackwater.progress.instants import Instant
     from slackwater.runners.in_process.progress import Progress
@@ -42,8 +44,8 @@ if TYPE_CHECKING:
 class Query:
     """One or more streams running together in process; what they share runs once.
 
-    `on_late` takes the rows that come too late. A plan that diverts such rows must have it, or a stream that reads
-    them, such as `stream.late`.
+    `on_late` takes the rows that come too late, `on_left_out` those that a merge of replicas leaves out. A plan that
+    diverts such rows must have it, or a stream that reads them, such as `stream.late`.
     """
 
     def __init__(
@@ -52,16 +54,20 @@ class Query:
         clock: Clock | None = None,
         resume: Mapping[str, Any] | None = None,
         on_late: Callback | None = None,
+        on_left_out: Callback | None = None,
         **options: int,
     ) -> None:
-        late = late_streams(*(stream for stream, _ in outputs))
-        if on_late is not None:
-            outputs = [*outputs, *((stream, on_late) for stream in late.values())]
-        require_late_rows_taken(*(stream for stream, _ in outputs))
+        streams = [stream for stream, _ in outputs]
+        late, left_out = diverted_streams(*streams), diverted_streams(*streams, output=LEFT_OUT)
+        for diverted, taker in ((late, on_late), (left_out, on_left_out)):
+            if taker is not None:
+                outputs = [*outputs, *((stream, taker) for stream in diverted.values())]
+        require_diverted_rows_taken(*(stream for stream, _ in outputs))
         wired = [(stream.node, partial(_show, stream.shown_as, callback)) for stream, callback in outputs]
         self._schema = outputs[0][0].schema
         self._calendar = outputs[0][0].node.schema.calendar
         self._late = {name: stream.schema.empty_table() for name, stream in late.items()}
+        self._left_out = {name: stream.schema.empty_table() for name, stream in left_out.items()}
         self._runner = InProcessRunner(wired, clock or SystemClock(), resume=resume, **options)
 
     @property
@@ -152,7 +158,7 @@ class Query:
             raise
         except KeyboardInterrupt:  # between two calls; within one it would have ended the query
             raise self._interrupted() from None
-        return Result(self._schema.empty_table(), self.counters(), self.peak_queued, self._late)
+        return Result(self._schema.empty_table(), self.counters(), self.peak_queued, self._late, self._left_out)
 
     def counters(self) -> dict[str, Counters]:
         """What every source and step has done so far."""
@@ -244,8 +250,8 @@ class Query:
 def run_together(*streams: Stream, clock: Clock | None = None) -> list[Result]:
     """Run several streams as one query and return a result for each; steps that they share run once.
 
-    Every result has the late rows of all steps that divert them. An error that stops the run carries what was emitted
-    before it, as `error.emitted`: one result per stream.
+    Every result has the late rows of all steps that divert them, and the rows left out of all merges that do. An error
+    that stops the run carries what was emitted before it, as `error.emitted`: one result per stream.
     """
     if not streams or not all(hasattr(stream, "node") for stream in streams):
         facts = {"got": ", ".join(type(stream).__name__ for stream in streams) or "nothing"}
@@ -259,16 +265,20 @@ def run_into(
     tables: Sequence[TableSink],
     clock: Clock | None = None,
     on_late: Callback | None = None,
+    on_left_out: Callback | None = None,
 ) -> list[Result]:
-    """Run streams to their end and return a result for each table; without `on_late` they have the late rows too."""
-    late = late_streams(*(stream for stream, _ in outputs))
-    kept = {name: TableSink(stream.schema) for name, stream in late.items()}
-    taken = [(stream, kept[name] if on_late is None else on_late) for name, stream in late.items()]
+    """Run streams to their end and return a result for each table; rows that are diverted and not taken are in it."""
+    kept: dict[OutputName, dict[str, TableSink]] = {LATE: {}, LEFT_OUT: {}}
+    taken: list[tuple[Stream, Callback]] = []
+    for output, taker in ((LATE, on_late), (LEFT_OUT, on_left_out)):
+        for name, stream in diverted_streams(*(stream for stream, _ in outputs), output=output).items():
+            kept[output][name] = TableSink(stream.schema)
+            taken.append((stream, kept[output][name] if taker is None else taker))
     query = Query([*outputs, *taken], clock)
 
     def results() -> list[Result]:
-        late_tables = {name: sink.table() for name, sink in kept.items()}
-        return [Result(sink.table(), query.counters(), query.peak_queued, late_tables) for sink in tables]
+        diverted = [{name: sink.table() for name, sink in kept[output].items()} for output in (LATE, LEFT_OUT)]
+        return [Result(sink.table(), query.counters(), query.peak_queued, *diverted) for sink in tables]
 
     def run_on() -> list[Result]:
         try:

@@ -10,6 +10,7 @@ from slackwater.events.written_times import as_instant
 from slackwater.plan.merging_steps import Attendance, MergeReplicas, as_replica
 from slackwater.plan.ordering_steps import Sort
 from slackwater.policies.agreement import Agreement
+from slackwater.policies.left_out_rows import LeftOutRows
 from slackwater.streams.event_stream import EventStream
 from slackwater.streams.ordered import OrderedStream
 from slackwater.streams.revised import RevisedStream
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     Replica = EventStream | RevisedStream
 
+_DROP = LeftOutRows.drop()
+
 
 @overload
 def merge_replicas(
@@ -31,6 +34,7 @@ def merge_replicas(
     waiting: Sequence[Replica] = (),
     tells_from: Mapping[Replica, Moment] | None = None,
     attachable: bool = False,
+    left_out: LeftOutRows = _DROP,
 ) -> OrderedStream: ...
 @overload
 def merge_replicas(
@@ -41,6 +45,7 @@ def merge_replicas(
     waiting: Sequence[Replica] = (),
     tells_from: Mapping[Replica, Moment] | None = None,
     attachable: bool = False,
+    left_out: LeftOutRows = _DROP,
 ) -> OrderedStream | RevisedStream: ...
 def merge_replicas(
     first: Replica,
@@ -50,6 +55,7 @@ def merge_replicas(
     waiting: Sequence[Replica] = (),
     tells_from: Mapping[Replica, Moment] | None = None,
     attachable: bool = False,
+    left_out: LeftOutRows = _DROP,
 ) -> OrderedStream | RevisedStream:
     """Tell once what several streams tell, that are the same but for order, pace and revisions.
 
@@ -62,7 +68,8 @@ def merge_replicas(
     and so does all that is behind it, until all replicas have ended: `Agreement.half_frozen()` does not wait.
 
     An event that some replica lacks goes out if the one that is ahead has it: ordered replicas are followed by the
-    newest time, others by the greatest promise. What is left out is counted (`Query.counters()`, `Query.replicas()`);
+    newest time, others by the greatest promise. What is left out is counted (`Query.counters()`, `Query.replicas()`),
+    and with `left_out=LeftOutRows.divert()` it goes to an output of its own (`Result.left_out`, `stream.left_out`);
     docs/decisions/0023 says what becomes of a missing event in each case. Streams that share only some of their rows
     are no replicas: unite them, and deduplicate().
 
@@ -102,7 +109,7 @@ def merge_replicas(
     attendance = Attendance(frozenset(_port_of(one, ports, "waiting") for one in waiting), later, attachable)
     nodes = tuple(as_replica(replica.node) for replica in replicas)
     chosen = (agreement or Agreement.frozen()).resolved(calendar=first.node.schema.calendar)
-    merged = MergeReplicas(nodes, chosen, ties_alike, attendance, ports)
+    merged = MergeReplicas(nodes, chosen, ties_alike, attendance, ports, left_out)
     if merged.revises:
         return RevisedStream(merged)
     return OrderedStream(merged if merged.properties.ordered else Sort(merged))

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
 from slackwater.events.changes import ChangeLog
+from slackwater.operators.emission import LEFT_OUT
 from slackwater.plan.probe import name_outputs
 from slackwater.plan.revising_steps import AssumeKeyed, SelectRevised, Settle, WhereRevised
 from slackwater.plan.row_steps import with_wide_dictionaries
 from slackwater.streams.disordered import DisorderedStream
-from slackwater.streams.late_rows import nearest_late_stream
+from slackwater.streams.late_rows import nearest_diverted_stream
 from slackwater.streams.ordered import OrderedStream
 from slackwater.streams.stream import Stream
 
@@ -84,7 +85,15 @@ class RevisedStream(Stream):
     @property
     def late(self) -> DisorderedStream:
         """The rows that came too late for the nearest step above this stream, as a stream of its own."""
-        return nearest_late_stream(self)
+        return nearest_diverted_stream(self)
+
+    @property
+    def left_out(self) -> DisorderedStream:
+        """The rows that the nearest merge of replicas above this stream left out and diverted, as a stream of its own.
+
+        `LeftOutRows.divert()` says which columns it has.
+        """
+        return nearest_diverted_stream(self, LEFT_OUT)
 
     if not TYPE_CHECKING:  # a type checker should say by itself that there is no such step
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.disorder.profile import DisorderProfile
 from slackwater.errors import PlanError, message
+from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.plan.explain import explain
-from slackwater.streams.late_rows import only_late_stream, require_late_rows_taken
+from slackwater.streams.late_rows import only_late_stream, require_diverted_rows_taken
 from slackwater.streams.on_spark import start_together, to_spark
 from slackwater.streams.query import Query, run_into, run_together, starts_of
 from slackwater.streams.sinks import ParquetSink, TableSink
@@ -87,19 +88,23 @@ class Stream:
         return DisorderProfile.of(starts_of(self, clock), calendar=self.node.schema.calendar)
 
     def batches(
-        self, clock: Clock | None = None, on_late: Callback | None = None
+        self, clock: Clock | None = None, on_late: Callback | None = None, on_left_out: Callback | None = None
     ) -> Generator[pa.RecordBatch, None, None]:
         """Run, and hand out the rows as they come. Stopping early closes the sources.
 
-        `on_late` takes the rows that come too late; a plan that diverts such rows must have it.
+        `on_late` takes the rows that come too late, `on_left_out` those that a merge of replicas leaves out; a plan
+        that diverts such rows must have it.
         """
-        if on_late is None:
-            require_late_rows_taken(self)  # now, and not when the first batch is asked for
-        return self._hand_out(clock, on_late)
+        takers = {LATE: on_late, LEFT_OUT: on_left_out}
+        taken = [output for output, taker in takers.items() if taker is not None]
+        require_diverted_rows_taken(self, besides=taken)  # now, and not when the first batch is asked for
+        return self._hand_out(clock, on_late, on_left_out)
 
-    def _hand_out(self, clock: Clock | None, on_late: Callback | None) -> Generator[pa.RecordBatch, None, None]:
+    def _hand_out(
+        self, clock: Clock | None, on_late: Callback | None, on_left_out: Callback | None
+    ) -> Generator[pa.RecordBatch, None, None]:
         ready: list[pa.RecordBatch] = []
-        with self.open(ready.append, clock=clock, on_late=on_late) as query:
+        with self.open(ready.append, clock=clock, on_late=on_late, on_left_out=on_left_out) as query:
             while not query.finished:
                 more = query.step()
                 yield from ready
@@ -107,12 +112,19 @@ class Stream:
                 if not more:
                     query.wait()
 
-    def for_each(self, callback: Callback, clock: Clock | None = None, on_late: Callback | None = None) -> Result:
+    def for_each(
+        self,
+        callback: Callback,
+        clock: Clock | None = None,
+        on_late: Callback | None = None,
+        on_left_out: Callback | None = None,
+    ) -> Result:
         """Run, and call back with every batch of rows. The result's table is empty: the rows went to the callback.
 
-        Rows that come too late go to `on_late`; without it the result has them.
+        Rows that come too late go to `on_late`, and those that a merge leaves out and diverts to `on_left_out`; without
+        it the result has them.
         """
-        (result,) = run_into([(self, callback)], [TableSink(self.schema)], clock, on_late)
+        (result,) = run_into([(self, callback)], [TableSink(self.schema)], clock, on_late, on_left_out)
         return result
 
     def write_parquet(self, path: str | Path, clock: Clock | None = None, late: str | Path | None = None) -> Result:
@@ -136,14 +148,16 @@ class Stream:
         clock: Clock | None = None,
         resume: Mapping[str, Any] | None = None,
         on_late: Callback | None = None,
+        on_left_out: Callback | None = None,
         **options: int,
     ) -> Query:
         """Start a live query that is driven by hand: work() does what can be done now, close() flushes and ends.
 
-        `resume` takes what Query.snapshot() returned. `on_late` takes the rows that come too late; a plan that diverts
-        such rows must have it. `options` are batch_rows and buffer_limit of the runner.
+        `resume` takes what Query.snapshot() returned. `on_late` takes the rows that come too late, `on_left_out` those
+        that a merge leaves out; a plan that diverts such rows must have it. `options` are batch_rows and buffer_limit
+        of the runner.
         """
-        return Query([(self, on_batch)], clock=clock, resume=resume, on_late=on_late, **options)
+        return Query([(self, on_batch)], clock, resume, on_late, on_left_out, **options)
 
     def start(
         self,
@@ -151,6 +165,7 @@ class Stream:
         checkpoint: str,
         main: AnySink,
         late: AnySink | Mapping[str, AnySink] | None = None,
+        left_out: AnySink | Mapping[str, AnySink] | None = None,
         metrics: AnySink | None = None,
         trigger: Mapping[str, Any] | None = None,
         timeout: str | timedelta | None = None,
@@ -162,12 +177,13 @@ class Stream:
 
         A sink is the path of a folder for Parquet files, a function of the rows and the number of a micro-batch, or
         something like FolderSink. `main` takes the rows; `late` those that come too late, where several steps divert
-        such rows one sink for each, by the name of the source; `metrics` a row for each micro-batch and shard. After a
-        crash the last micro-batch is run again: folders that have it keep it, functions are called again with its
-        number. A folder belongs to one query, which its checkpoint makes; another is refused. `trigger` is what Spark's
-        own trigger() takes, such as {"availableNow": True}; `name` is what Spark calls the query in its lists.
-        `options` are chunk_rows and shards: without it there is one for each core, and a query that is started again
-        has as many as before.
+        such rows one sink for each, by the name of the source; `left_out` those that a merge of replicas leaves out and
+        diverts, of several merges as `{"left out merge_replicas#1": sink}`; `metrics` a row for each micro-batch and
+        shard. After a crash the last micro-batch is run again: folders that have it keep it, functions are called again
+        with its number. A folder belongs to one query, which its checkpoint makes; another is refused. `trigger` is
+        what Spark's own trigger() takes, such as {"availableNow": True}; `name` is what Spark calls the query in its
+        lists. `options` are chunk_rows and shards: without it there is one for each core, and a query that is started
+        again has as many as before.
 
         With the trigger {"availableNow": True} it ends when it has taken all there is, and still holds what waits for
         late rows or for the end of a window; query.progress() says how much. Started again, it goes on from there. With
@@ -184,6 +200,7 @@ class Stream:
             [(self, main)],
             checkpoint=checkpoint,
             late=late,
+            left_out=left_out,
             metrics=metrics,
             trigger=trigger,
             timeout=timeout,

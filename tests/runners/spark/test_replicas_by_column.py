@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import drive_by_column
+import narwhals as nw
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -22,6 +24,7 @@ from without_spark import Segments, cut, in_process, in_shards, packed_by_tasks,
 import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.events.elements import Insert
+from slackwater.operators.left_out import NONE_LEFT_OUT
 from slackwater.operators.merging.by_column import ByColumnState
 from slackwater.runners.spark.packing import Arrivals, packs_of
 from slackwater.runners.spark.shard import Shard
@@ -182,6 +185,42 @@ def test_in_shards_a_replica_takes_over_whatever_the_cuts(
     assert len(got[-1]) == ends + 1
     for seen in (got[-2], in_one[-2]):
         assert len(seen) > ends - 2 * _PATIENCE
+
+
+@given(seed=st.integers(0, 10**6), shards=st.sampled_from([1, 3, 8]), cuts=st.integers(1, 6), store=st.booleans())
+def test_shards_divert_the_rows_that_they_count_as_left_out(seed: int, shards: int, cuts: int, store: bool) -> None:
+    """Every row in is out, late, a duplicate, or diverted with its reason; stored and read in between or not."""
+    rng = Random(seed)
+    stream = sw.stream(sw.PushSource(_SCHEMA), time="at")
+    merged = stream.merge_replicas("replica", _PATIENCE, every=_BATCH, left_out=sw.LeftOutRows.divert())
+    outputs = {"main": merged.node, "late": merged.late.node, "left out": merged.left_out.node}
+    plan = ShardPlan.of(outputs, shards)
+    assert plan.shards == shards
+    rows = _any_rows(rng, 80)
+    made = {key: Shard(plan) for key in shard_keys(plan.shards)}
+    segments = {key: Segments() for key in made}
+    given: dict[str, list[Any]] = {output: [] for output in outputs}
+
+    def take(released: Iterable[tuple[str, pa.RecordBatch]]) -> None:
+        for output, batch in released:
+            given[output] += batch.to_pylist()
+
+    for piece in cut(rows, rng, cuts):
+        arrivals = {key: Arrivals() for key in made}
+        for packed in packed_by_tasks(plan, [piece], rng):
+            arrivals[packed.shard].add(packed)
+        for key, shard in made.items():
+            take(shard.take(arrivals[key]))
+            if store:
+                made[key] = Shard(plan, segments[key].stored(shard))
+    for shard in made.values():
+        take(shard.end())
+    left_out = sum((shard.left_out() for shard in made.values()), NONE_LEFT_OUT)
+    reasons = Counter(row["left_out"] for row in given["left out"])
+    assert reasons == Counter({"contradicted": left_out.contradicted, "passed over": left_out.passed_over})
+    assert rows.num_rows == left_out.duplicates + sum(map(len, given.values()))
+    sent = Counter(str(row) for row in rows.to_pylist())
+    assert Counter(str({name: row[name] for name in _SCHEMA.names}) for row in given["left out"]) <= sent
 
 
 def test_shards_count_replicas_that_wait_and_that_took_over() -> None:
@@ -382,6 +421,39 @@ def test_a_frame_that_ends_gives_every_event_once(session: SparkSession, tmp_pat
     """Though all replicas come at once, and the one that has come furthest lacks the first half."""
     drive_by_column.write(tmp_path / "in", drive_by_column.files(seed=5))
     _assert_all_events(drive_by_column.of_frame_that_ends(session, tmp_path).toArrow())
+
+
+def test_a_query_writes_what_its_merge_leaves_out(session: SparkSession, tmp_path: Path) -> None:
+    """Two replicas that share every third row, merged by column and as streams of their own; nothing is missing."""
+    shared = range(0, 600, 3)
+    told = [(at, "blue") for at in sorted({*shared, *range(1, 600, 3)})]
+    told += [(at, "green") for at in sorted({*shared, *range(2, 600, 3)})]
+    rows = [{"at": datetime.fromtimestamp(at, UTC), "k": f"{at}", "replica": who} for at, who in told]
+    drive_by_column.write(tmp_path / "in", [pa.Table.from_pylist(rows, drive_by_column.SCHEMA)])
+    columns = "at timestamp, k string, replica string"
+    frame = session.readStream.schema(columns).parquet(str(tmp_path / "in"))
+    stream, divert, drop = sw.stream(frame, time="at"), sw.LeftOutRows.divert(), sw.Late.drop()
+    apart = [stream.where(nw.col("replica") == who).select("k").sort("10s", late=drop) for who in ("blue", "green")]
+    merges = {"column": stream.merge_replicas("replica", "10s", late=drop, left_out=divert)}
+    merges["streams"] = sw.merge_replicas(*apart, left_out=divert)
+    for name, merged in merges.items():
+        folder = tmp_path / name
+        outputs = {output: str(folder / output) for output in ("main", "left_out")}
+        query = merged.start(
+            checkpoint=str(folder / "checkpoint"),
+            trigger={"availableNow": True},
+            at_end="flush",
+            **outputs,
+        )
+        query.wait()
+        main, left_out = (_all_rows(folder / output) for output in outputs)
+        progress = query.progress()
+        assert len(left_out) == progress["contradicted_total"] + progress["passed_over_total"] > 0, name
+        assert len(told) == len(main) + len(left_out) + progress["duplicates_total"]
+
+
+def _all_rows(folder: Path) -> list[Any]:
+    return [row for file in folder.rglob("*.parquet") for row in pq.read_table(file, partitioning=None).to_pylist()]
 
 
 @pytest.mark.long

@@ -41,6 +41,7 @@ from slackwater.events.kinds import Kind
 from slackwater.events.shown_values import show_element
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.merging.all_told import all_told, told_by_others
+from slackwater.operators.merging.diverted_rows import REASON, left_out_schema
 from slackwater.operators.merging.replica_names import ReplicaName, ReplicaNames, Span
 from slackwater.operators.merging.revised import MergeRevised, MultisetState
 from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
@@ -133,12 +134,14 @@ class MergeByColumnOperator(Operator[ByColumnState]):
 
     __slots__ = (
         "_alone_from",
+        "_by",
         "_cadence",
         "_complete_before",
         "_earliest",
         "_gaps",
         "_judges",
         "_late",
+        "_left_out",
         "_merge",
         "_names",
         "_patience",
@@ -160,10 +163,12 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         late: Late,
         *,
         keyed: bool = False,
+        diverts: bool = False,
         step: str = "merge_replicas",
         resume: ByColumnState | None = None,
     ) -> None:
         self._schema = schema
+        self._by = by
         self._patience = patience
         # The rows of all replicas come before the promises of any, as where the rows of a batch come in pieces.
         self._reaches_by_batch = cadence.occasion is Occasion.BATCH
@@ -187,16 +192,18 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             self._complete_before, self._earliest = resume.complete_before, resume.earliest
             self._untimed = resume.untimed
             self._alone_from, self._gaps = list(resume.alone_from), list(resume.gaps)
+        self._left_out = left_out_schema(schema, step, by_column=True).payload if diverts else None
         self._merge = self._build_merge(None if resume is None else resume.merge, keyed=keyed)
 
     def _build_merge(
         self, resume: RevisedState | MultisetState | None, *, keyed: bool
     ) -> MergeRevised | MergeRevisedWithKey:
         none, where, agreement = no_rows(self._told), f"step {self._step!r}", Agreement.frozen()
+        diverts = self._left_out is not None
         if keyed:
-            return MergeRevisedWithKey(0, none, where, resume, agreement)
+            return MergeRevisedWithKey(0, none, where, resume, agreement, diverts=diverts)
         assert isinstance(resume, MultisetState | None)
-        return MergeRevised(0, none, where, resume, agreement)
+        return MergeRevised(0, none, where, resume, agreement, diverts=diverts)
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Judge the rows of each replica, and merge what is in time; the furthest replica comes first."""
@@ -344,7 +351,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         self._gaps[port] = replicas[port].tells_from
         others = told_by_others(self._merge.snapshot(), self._told, port, self._gaps[port])
         self._alone_from = [BEGINNING] * len(self._judges)
-        return Emission.of(*map(self._as_events, self._merge.take_over(port, others).batches))
+        return self._shown(self._merge.take_over(port, others))
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Release all that is held: every event that some replica has told, and nobody has contradicted."""
@@ -371,8 +378,13 @@ class MergeByColumnOperator(Operator[ByColumnState]):
 
     def _merged(self, port: Port, judged: Emission) -> Emission:
         """Merge what a replica tells; late rows go their own way."""
-        told = [told for batch in judged.batches for told in self._merge.on_batch(port, self._as_told(batch)).batches]
-        return Emission(tuple(map(self._as_events, told)), judged.side)
+        merged = [self._shown(self._merge.on_batch(port, self._as_told(batch))) for batch in judged.batches]
+        return _together([*merged, Emission(side=judged.side)])
+
+    def _shown(self, merged: Emission) -> Emission:
+        """What the merge releases, as events; rows that it left out with the names of their replicas."""
+        side = tuple((output, self._as_left_out(rows)) for output, rows in merged.side)
+        return Emission(tuple(map(self._as_events, merged.batches)), side)
 
     def _furthest_first(self, names: Iterable[ReplicaName], came: Spans) -> list[ReplicaName]:
         """Replicas in the order in which they are believed: the same wherever the same rows have come."""
@@ -415,6 +427,18 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         end[slice(None) if data is None else data] = told.payload.column(told.payload.num_columns - 1).to_numpy()
         names = told.payload.schema.names[:-1]
         return EventBatch(told.payload.select(names) if names else no_columns(told.rows), told.start, end, told.kind)
+
+    def _as_left_out(self, rows: EventBatch) -> EventBatch:
+        """Rows that the merge left out, with the columns that they came with, and the reason."""
+        assert self._left_out is not None
+        *told, ports, reasons = rows.payload.columns  # by place: a column of the user's may have any name
+        payload = pa.RecordBatch.from_arrays(told, schema=self._told) if told else no_columns(rows.rows)
+        events = self._as_events(EventBatch(payload, rows.start))
+        names = self._names.column_of(list(self._ports)).take(ports)
+        columns = dict(zip(events.payload.schema.names, events.payload.columns, strict=True))
+        columns |= {self._by: names.cast(self._left_out.field(self._by).type), REASON.name: reasons}
+        payload = pa.RecordBatch.from_arrays([columns[one] for one in self._left_out.names], schema=self._left_out)
+        return EventBatch(payload, events.start, events.end)
 
     def late(self) -> int:
         """How many rows were diverted or dropped."""

@@ -34,12 +34,18 @@ class MergeOrderedAlike(OrderedReplicas):
     __slots__ = ("_codec", "_count", "_rows")
 
     def __init__(
-        self, replicas: int, no_rows: pa.RecordBatch, where: str = "merge_replicas", resume: OrderedState | None = None
+        self,
+        replicas: int,
+        no_rows: pa.RecordBatch,
+        where: str = "merge_replicas",
+        resume: OrderedState | None = None,
+        *,
+        diverts: bool = False,
     ) -> None:
         self._codec = RowCodec(no_rows.schema, where)
         self._count: dict[Port, int] = {}
         self._rows: list[bytes] = []
-        super().__init__(replicas, no_rows, where, resume)
+        super().__init__(replicas, no_rows, where, resume, diverts=diverts)
 
     def _restore(self, ties: object) -> None:
         counts, rows = ties if isinstance(ties, tuple) else ((), ())

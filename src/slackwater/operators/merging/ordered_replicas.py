@@ -19,6 +19,7 @@ from slackwater.errors import BadElement, BrokenOrder, message
 from slackwater.events.batch import EventBatch
 from slackwater.events.kinds import Kind
 from slackwater.operators.left_out import NONE_LEFT_OUT, LeftOut
+from slackwater.operators.merging.diverted_rows import PASSED_OVER
 from slackwater.operators.merging.kept_word import element_at
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.operators.say_between import say_between
@@ -61,10 +62,16 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
     """Whether a replica may not tell two rows of one time."""
 
     def __init__(
-        self, replicas: int, no_rows: pa.RecordBatch, where: str = "merge_replicas", resume: OrderedState | None = None
+        self,
+        replicas: int,
+        no_rows: pa.RecordBatch,
+        where: str = "merge_replicas",
+        resume: OrderedState | None = None,
+        *,
+        diverts: bool = False,
     ) -> None:
         state = resume or OrderedState((Replica(),) * replicas, (BEGINNING,) * replicas, early=((),) * replicas)
-        super().__init__(state.replicas, no_rows, where)
+        super().__init__(state.replicas, no_rows, where, diverts=diverts)
         self._reached = list(state.reached)
         self._early = [list(told) for told in state.early]
         self._newest = state.newest
@@ -126,6 +133,7 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
             passed_over = beyond - duplicates - len(new_ties)
             if duplicates or passed_over:
                 self._left_out[port] += LeftOut(duplicates=duplicates, passed_over=passed_over)
+                self._diverted.add(rows.slice(0, passed_over), port, PASSED_OVER)
         return [self._passed_on(batch, rows, new_ties, beyond)]
 
     def _passed_on(self, batch: EventBatch, rows: EventBatch, ties: NDArray[np.int64], beyond: int) -> EventBatch:

@@ -36,12 +36,18 @@ class MergeOrderedWithKey(OrderedReplicas):
     __slots__ = ("_codec", "_known", "_told")
 
     def __init__(
-        self, replicas: int, no_rows: pa.RecordBatch, where: str = "merge_replicas", resume: OrderedState | None = None
+        self,
+        replicas: int,
+        no_rows: pa.RecordBatch,
+        where: str = "merge_replicas",
+        resume: OrderedState | None = None,
+        *,
+        diverts: bool = False,
     ) -> None:
         self._codec = RowCodec(no_rows.schema, where)
         self._told: dict[Port, set[bytes]] = {}
         self._known: set[bytes] = set()  # by any replica; kept beside the others, for to unite those costs all of them
-        super().__init__(replicas, no_rows, where, resume)
+        super().__init__(replicas, no_rows, where, resume, diverts=diverts)
 
     def _restore(self, ties: object) -> None:
         self._told = {port: set(payloads) for port, payloads in ties} if isinstance(ties, tuple) else {}

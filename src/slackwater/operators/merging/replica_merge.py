@@ -24,6 +24,7 @@ from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.kinds import Kind
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.left_out import LeftOut
+from slackwater.operators.merging.diverted_rows import DivertedRows
 from slackwater.operators.merging.kept_word import said_after
 from slackwater.operators.operator import Operator
 from slackwater.operators.row_bytes import RowCodec
@@ -75,16 +76,23 @@ class ReplicaMerge(Operator[StateT]):
 
     begins_feedback = True
 
-    __slots__ = ("_no_rows", "_ordered", "_replicas", "_unheard", "_where")
+    __slots__ = ("_diverted", "_no_rows", "_ordered", "_replicas", "_unheard", "_where")
 
     def __init__(
-        self, replicas: Sequence[Replica], no_rows: pa.RecordBatch, where: str, ordered: Sequence[Port] = ()
+        self,
+        replicas: Sequence[Replica],
+        no_rows: pa.RecordBatch,
+        where: str,
+        ordered: Sequence[Port] = (),
+        *,
+        diverts: bool = False,
     ) -> None:
         self._replicas = list(replicas)
         self._ordered = frozenset(ordered)
         self._no_rows = no_rows
         self._where = where
         self._unheard = 0
+        self._diverted = DivertedRows(wanted=diverts)
 
     @property
     def replicas(self) -> tuple[Replica, ...]:
@@ -134,7 +142,15 @@ class ReplicaMerge(Operator[StateT]):
             told += [] if port in waiting else self._merge(port, punctuation_like(self._no_rows, said))
         if said > replica.said:
             self._replicas[port] = replace(replica, said=said)
-        return Emission.of(*told, *self._joined(waiting))
+        return self._emission([*told, *self._joined(waiting)])
+
+    def _emission(self, told: Sequence[EventBatch]) -> Emission:
+        """What goes out, and what was left out."""
+        return Emission(tuple(batch for batch in told if len(batch)), self._diverted.taken())
+
+    def left_out_between(self) -> Emission:
+        """The rows that were left out between two batches, because a replica was detached: to be asked for then."""
+        return self._emission([])
 
     def _listen(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         """Take elements of a replica that has not joined."""
@@ -168,7 +184,7 @@ class ReplicaMerge(Operator[StateT]):
             # Nothing of it goes out any more; it is counted like all that comes too late to be told.
             told += [one for batch in self._taken_flush(other) for one in self._merge(other, batch)]
         self._finish()
-        return Emission.of(*told)
+        return self._emission(told)
 
     def _close_gaps(self) -> list[EventBatch]:
         """Let all join that wait to: nobody is left who could tell what lies before the time they tell from."""
@@ -240,7 +256,7 @@ class ReplicaMerge(Operator[StateT]):
         self._replicas[port] = replace(self._replicas[port], tells_from=BEGINNING)
         told = self._merge(port, also_told) if also_told.rows else []
         self._uncount(port, also_told.rows)
-        return Emission.of(*told, *self._joined(waiting))
+        return self._emission([*told, *self._joined(waiting)])
 
     def detach(self, port: Port) -> None:
         """Listen to a replica no longer, and forget what steps above it have flushed."""
@@ -285,9 +301,10 @@ class ReplicaMerge(Operator[StateT]):
     def of_interest_from(self, port: Port) -> Instant:  # noqa: ARG002 - to all replicas the same, joined or not
         """What all replicas need not tell any more: events that the output has frozen, be they told or left out.
 
-        An event that ends where the output is complete is none of these: its end may still be revised.
+        An event that ends where the output is complete is none of these: its end may still be revised. Where rows that
+        are left out are asked for, all are of interest.
         """
-        return max(self.complete_before - 1, BEGINNING)
+        return BEGINNING if self._diverted.wanted else max(self.complete_before - 1, BEGINNING)
 
     def waits_to_join(self) -> list[Port]:
         """The replicas whose punctuations do not count yet: when no other is left, the output stands still."""

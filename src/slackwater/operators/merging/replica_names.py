@@ -18,7 +18,7 @@ from slackwater.operators.row_bytes import RowCodec
 from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -127,10 +127,15 @@ class ReplicaNames:
         for name, first, stop in zip(names, [0, *ends], ends, strict=False):
             yield Part(name, order[first:stop], together.slice(first, stop))
 
+    def column_of(self, names: Sequence[ReplicaName]) -> pa.Array:
+        """The values that names stand for, as a column of the plain type."""
+        ends = np.cumsum([0, *map(len, names)])
+        words = np.frombuffer(b"".join(names), dtype=np.uint8)
+        return self._codec.decode_some(words, ends[:-1], np.diff(ends)).column(0)
+
     def spelled(self, name: ReplicaName) -> str:
         """A name as people read it: the value of the column; null where it has none."""
-        words = np.frombuffer(name, dtype=np.uint8)
-        column = self._codec.decode_some(words, np.array([0]), np.array([len(name)])).column(0)
+        column = self.column_of([name])
         try:
             (value,) = column.to_pylist()
         except (OverflowError, ValueError):  # a time that Python cannot show

@@ -7,6 +7,7 @@ until a punctuation settles it. On streams with a key it tells what the merge fo
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,11 @@ class MergeRevised(RevisedReplicas[MultisetState]):
 
     def _leave_out_what_only_it_told(self, port: Port) -> None:
         kernel.recount(self._nodes, self._entries, self._counters, self._standing, port)
+
+    def _ends_not_told(self, node: int, given: int) -> list[Instant]:
+        told = Counter(dict(counted_ends.spelled_out(self._entries, int(self._nodes[node, events.OUT_END]))))
+        ends = Counter(dict(counted_ends.spelled_out(self._entries, given)))
+        return list((ends - told).elements())
 
     def of_interest_from(self, port: Port) -> Instant:
         """All, unless what is told is frozen: an end that a replica has not told is taken for one that was revised."""

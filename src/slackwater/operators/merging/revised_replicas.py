@@ -16,6 +16,7 @@ from slackwater.events.kinds import Kind
 from slackwater.kernels import replica_standing as standing
 from slackwater.kernels import replicated_events as kernel
 from slackwater.operators.left_out import LeftOut
+from slackwater.operators.merging.diverted_rows import CONTRADICTED, PASSED_OVER, REVISION_PASSED_OVER
 from slackwater.operators.merging.kept_word import element_at
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.operators.row_bytes import WORD, RowCodec
@@ -68,6 +69,7 @@ _FIRST = {
     Tell.HALF_FROZEN: standing.WHEN_HALF_FROZEN,
     Tell.FROZEN: standing.WHEN_FROZEN,
 }
+_REASONS = {kernel.PASSED_OVER_INSERT: PASSED_OVER, kernel.PASSED_OVER_ADJUST: REVISION_PASSED_OVER}
 _REVISION = {
     Revise.WHEN_FROZEN: standing.REVISE_WHEN_FROZEN,
     Revise.ALWAYS: standing.REVISE_ALWAYS,
@@ -113,8 +115,10 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         ordered: Sequence[Port] = (),
         *,
         final: bool = False,
+        diverts: bool = False,
     ) -> None:
-        super().__init__(resume.replicas if resume else (Replica(),) * replicas, no_rows, where, ordered)
+        known = resume.replicas if resume else (Replica(),) * replicas
+        super().__init__(known, no_rows, where, ordered, diverts=diverts)
         self._codec = RowCodec(no_rows.schema, where)
         # Kept from batch to batch, for memory is dear to get.
         self._lines = np.empty((kernel.LINE, 0), dtype=np.int64)
@@ -156,7 +160,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         attached = sum(replica.attached for replica in self._replicas)
         quorum = max(1, math.ceil(chosen.quorum * attached))
         first = standing.WHEN_FINAL if self._final and chosen.tell is Tell.FROZEN else _FIRST[chosen.tell]
-        return np.array([first, quorum, _REVISION[chosen.revise], self._lag])
+        return np.array([first, quorum, _REVISION[chosen.revise], self._lag, self._diverted.wanted])
 
     def _tells(self, port: Port) -> int:
         return int(self._standing[port, standing.TELLS])
@@ -223,7 +227,11 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         return self._nodes, self._bounds, self._table, self._held, self._counters
 
     def _told(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
-        """Make a batch of what was told."""
+        """Make a batch of what was told; lines of rows that are left out go their own way."""
+        if self._diverted.wanted:
+            left_out = lines[kernel.KIND] > kernel.PUNCTUATE
+            self._divert(batch, lines[:, left_out])
+            lines = lines[:, ~left_out]
         kinds, payloads = np.empty(lines.shape[1], dtype=np.int8), np.empty((3, lines.shape[1]), dtype=np.int64)
         told, held, adjusts = kernel.sum_up(lines, kinds, payloads)
         rows, begins, lengths = payloads[:, :told]
@@ -240,6 +248,22 @@ class RevisedReplicas(ReplicaMerge[StateT]):
             # One that takes an event back corrects what the insert had told, so that both add nothing.
             self._counters[kernel.CORRECTIONS] += adjusts + np.count_nonzero((kinds == _ADJUST) & (end == start))
         return EventBatch(payload, start, end, kinds, prior)
+
+    def _divert(self, batch: EventBatch, lines: NDArray[np.int64]) -> None:
+        """Take rows that are left out, which lines name: those of the batch, and events that are held."""
+        of_batch = lines[:, lines[kernel.OUT_FROM] != kernel.HELD]
+        passed_over = gather(batch.payload, of_batch[kernel.OUT_FROM])
+        reasons = [_REASONS[kind] for kind in of_batch[kernel.KIND].tolist()]
+        rows = EventBatch(passed_over, of_batch[kernel.OUT_START].copy(), of_batch[kernel.OUT_NEW].copy())
+        self._diverted.add(rows, of_batch[kernel.OUT_PRIOR], reasons)
+        self._divert_held(lines[:, lines[kernel.OUT_FROM] == kernel.HELD])
+
+    def _divert_held(self, lines: NDArray[np.int64]) -> None:
+        """Take events that are contradicted, whose payloads are held."""
+        places, lengths = WORD * lines[kernel.OUT_AT], WORD * lines[kernel.OUT_LENGTH]
+        payload = self._codec.decode_some(self._held.view(np.uint8), places, lengths)
+        rows = EventBatch(payload, lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy())
+        self._diverted.add(rows, lines[kernel.OUT_PRIOR], CONTRADICTED)
 
     # ---- memory ----------------------------------------------------------------------------------------------------
 
@@ -277,8 +301,11 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         self._forget_told(port)
 
     def _forget_told(self, port: Port) -> None:
+        counted = self._nodes[:, [kernel.MOST, kernel.ENDS + port]].copy() if self._diverted.wanted else None
         self._nodes[:, kernel.ENDS + port] = kernel.NOWHERE
         self._leave_out_what_only_it_told(port)
+        if counted is not None:
+            self._divert_what_only_it_told(port, counted)
         self._bounds[:, port] = BEGINNING
         self._standing[port, : standing.DUPLICATES] = _fresh(1)[0, : standing.DUPLICATES]
         self._rules = self._as_rules()
@@ -286,6 +313,21 @@ class RevisedReplicas(ReplicaMerge[StateT]):
     @abstractmethod
     def _leave_out_what_only_it_told(self, port: Port) -> None:
         """Count the events as contradicted that are not told, and that nobody tells now that a replica is gone."""
+
+    def _divert_what_only_it_told(self, port: Port, counted: _Column) -> None:
+        """Take the events that only a replica had which is gone; `counted` says of each node how many, and its ends."""
+        alive = self._alive()
+        left_out = counted[alive, 0] - self._nodes[alive, kernel.MOST]
+        lines: list[list[int]] = []
+        for node, count in zip(alive[left_out > 0].tolist(), left_out[left_out > 0].tolist(), strict=True):
+            start, at, length = self._nodes[node, [kernel.START, kernel.AT, kernel.LENGTH]].tolist()
+            ends = self._ends_not_told(node, int(counted[node, 1]))[:count]
+            lines += ([kernel.CONTRADICTED_EVENT, start, port, end, kernel.HELD, at, length] for end in ends)
+        self._divert_held(np.array(lines, dtype=np.int64).reshape(-1, kernel.LINE).T)
+
+    @abstractmethod
+    def _ends_not_told(self, node: int, given: int) -> list[Instant]:
+        """The ends that a replica gave the events of a node, as the node had them, but for those in the output."""
 
     def forget_held(self) -> None:
         """Forget the events that are not told: whoever asks for it has sent them."""

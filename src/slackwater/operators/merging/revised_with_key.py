@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from slackwater.operators.row_bytes import RowBytes
     from slackwater.policies.agreement import Agreement
     from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
 
 
 class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
@@ -44,9 +45,10 @@ class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
         ordered: Sequence[Port] = (),
         *,
         final: bool = False,
+        diverts: bool = False,
     ) -> None:
         self._hashes = np.zeros(kernel.AHEAD + 1, dtype=np.int64)
-        super().__init__(replicas, no_rows, where, resume, agreement, ordered, final=final)
+        super().__init__(replicas, no_rows, where, resume, agreement, ordered, final=final, diverts=diverts)
 
     def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
         kinds, ends = batch.kinds(), batch.ends()
@@ -66,6 +68,9 @@ class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
         left_out = alive[~told]
         self._standing[port, CONTRADICTED] += self._nodes[left_out, kernel.MOST].sum()
         self._nodes[left_out, kernel.MOST] = 0
+
+    def _ends_not_told(self, node: int, given: int) -> list[Instant]:  # noqa: ARG002 - only of nodes not told
+        return [given]
 
     def snapshot(self) -> RevisedState:
         """Return the nodes. Cost: a copy of all that lives."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from slackwater.operators.emission import LATE, OutputName
+from slackwater.operators.emission import DIVERTED, OutputName
 from slackwater.operators.operator import Operator, StatelessOperator
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.runners.runner import Counters
@@ -95,9 +95,11 @@ class Step(Output):
         super().__init__(name, Counters())
         self.operator = operator
         self.inputs: list[Arc] = []
-        # Late rows did not go on: the operator counts them, so that they are not counted among the rows out.
+        # Late rows and those left out did not go on: the operator counts them, so that they are not among the rows out.
         self.side = {
-            output: Output(f"{name} ({output})", Counters() if output == LATE else self.counters, late=output == LATE)
+            output: Output(f"{name} ({output})", Counters(), late=True)
+            if output in DIVERTED
+            else Output(f"{name} ({output})", self.counters)
             for output in side
         }
         self.open_inputs = ports

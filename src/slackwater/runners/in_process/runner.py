@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from slackwater.errors import BrokenOrder, BrokenPunctuation, PlanError, RunError, StepFailed, message
-from slackwater.operators.emission import LATE, NOTHING
+from slackwater.operators.emission import DIVERTED, NOTHING
 from slackwater.operators.merging.replica_merge import ReplicaMerge
 from slackwater.plan.node import StepNode
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
@@ -199,6 +199,7 @@ class InProcessRunner:
             self._replicas.require_source(arc)
             self._put_back(arc)
         self._replicas.attach(arc, tells_from)
+        self._at_once(lambda: self._divert_left_out(arc))
         self._asleep = sources_asleep(self._graph)
         self._wake.set()
 
@@ -207,10 +208,17 @@ class InProcessRunner:
         self._require_pause()
         arc = self._replicas.arc_of(replica)
         self._replicas.detach(arc)
+        self._at_once(lambda: self._divert_left_out(arc))
         if not arc.ended:
             arc.queue.append(None)
             self._at_once(self._run_all)
         arc.heard = False
+
+    def _divert_left_out(self, arc: Arc) -> None:
+        """Hand over what a merge leaves out because a replica is gone."""
+        merge = arc.consumer.operator
+        assert isinstance(merge, ReplicaMerge)
+        self._release(arc.consumer, merge.left_out_between())
 
     def replicas(self) -> list[ReplicaStanding]:
         """How every replica of every merge stands."""
@@ -236,6 +244,7 @@ class InProcessRunner:
 
     def _let_leave(self, arc: Arc, error: Exception) -> None:
         gone = self._replicas.leave(arc, error)
+        self._divert_left_out(arc)
         if gone is not None and not self._survives(arc.consumer, gone):
             raise gone from error
         self._queued -= arc.clear()
@@ -254,15 +263,15 @@ class InProcessRunner:
             assert isinstance(node, StepNode)
             if not isinstance(step.operator, ReplicaMerge):
                 step.operator = node.build(step.name)
-            if LATE in step.side:
-                self._put(step.side[LATE], None)
+            for output in DIVERTED:
+                if output in step.side:
+                    self._put(step.side[output], None)
 
     def _put_back(self, arc: Arc) -> None:
         """Let rows of a replica come to its merge again that has left, from the sources that it had."""
         for step in put_back(arc):
             step.open_inputs = len(step.inputs)
-            if LATE in step.side:
-                self._open_outputs += len(step.side[LATE].sinks)
+            self._open_outputs += sum(len(step.side[output].sinks) for output in DIVERTED if output in step.side)
 
     def _require_pause(self, rule: str = "replicas come and go between two steps of a query") -> None:
         self._refuse_if_failed()

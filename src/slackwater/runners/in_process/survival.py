@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
-from slackwater.operators.emission import LATE
+from slackwater.operators.emission import DIVERTED
 from slackwater.operators.merging.replica_merge import ReplicaMerge
 from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.ports import Step
@@ -73,7 +73,8 @@ def put_back(arc: Arc) -> list[Step]:
         if isinstance(step.operator, ReplicaMerge):
             facts, hint = {"step": step.name}, "attach a stream with new sources instead of it: instead_of=..."
             raise PlanError(message("this replica is a merge whose own replicas have gone", facts, hint))
-        readers = [reader.consumer.name for reader in step.side[LATE].arcs] if LATE in step.side else []
+        diverted = [step.side[output] for output in DIVERTED if output in step.side]
+        readers = [reader.consumer.name for output in diverted for reader in output.arcs]
         if readers:
             facts, hint = {"step": step.name, "read by": ", ".join(readers)}, "attach a stream instead of it"
             raise PlanError(message("late rows of this replica go to a step that has ended", facts, hint))
@@ -106,6 +107,6 @@ def _is_unneeded(step: Step) -> bool:
 
 
 def _needed_outputs(producer: Producer) -> list[Output]:
-    """All outputs but that of late rows, which did not go on."""
+    """All outputs but those of rows that did not go on, such as late ones."""
     side = producer.side.items() if isinstance(producer, Step) else ()
-    return [producer, *(output for name, output in side if name != LATE)]
+    return [producer, *(output for name, output in side if name not in DIVERTED)]

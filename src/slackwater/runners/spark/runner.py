@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from slackwater.errors import PlanError, message
-from slackwater.operators.emission import LATE
+from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.plan.node import SideOutput, SourceNode, StepNode, diverting_steps, walk
 from slackwater.runners.spark.chunks import CHUNK_ROWS
 from slackwater.runners.spark.claims import claims_of, resolved
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
+    from slackwater.operators.emission import OutputName
     from slackwater.plan.node import Node
     from slackwater.progress.instants import Duration
     from slackwater.runners.spark.sinks import AnySink
@@ -60,6 +61,7 @@ def start_together(
     *,
     checkpoint: str,
     late: AnySink | Mapping[str, AnySink] | None = None,
+    left_out: AnySink | Mapping[str, AnySink] | None = None,
     metrics: AnySink | None = None,
     trigger: Mapping[str, Any] | None = None,
     timeout: str | timedelta | None = None,
@@ -87,7 +89,7 @@ def start_together(
     frames = _frames_of(plan)
     if not frames[0].isStreaming:
         raise PlanError(message("start() is for streaming DataFrames", {}, "use to_spark() for those that end"))
-    named = _sinks_of(plan, [main for _, main in streams], late, metrics)
+    named = _sinks_of(plan, [main for _, main in streams], {LATE: late, LEFT_OUT: left_out}, metrics)
     sinks = {output: resolved(as_sink(sink), session) for output, sink in named.items()}
     takers = takers_of(sinks, _columns(plan, session))
     described = {**plan.described(), "timeout": "none" if longest_silence is None else "some"}
@@ -167,6 +169,7 @@ def _plan_of(roots: Sequence[Node], shards: int) -> ShardPlan:
             raise PlanError(message("on Spark the rows of a stream that is revised cannot be written yet", facts, hint))
     outputs = {MAIN if number == 1 else f"{MAIN}#{number}": root for number, root in enumerate(roots, start=1)}
     outputs |= {name: SideOutput(step, LATE) for step, name in _names_of_late(roots).items()}
+    outputs |= {name: SideOutput(step, LEFT_OUT) for step, name in _names_of_left_out(roots).items()}
     return ShardPlan.of(outputs, shards)
 
 
@@ -185,6 +188,12 @@ def _names_of_late(roots: Sequence[Node]) -> dict[StepNode, str]:
     if len(steps) == 1:
         return dict.fromkeys(steps, LATE)
     return sources if len(set(sources.values())) == len(steps) else steps
+
+
+def _names_of_left_out(roots: Sequence[Node]) -> dict[StepNode, str]:
+    """What rows that merges leave out are called: `left out` if there is one such output, else by their merges."""
+    steps = diverting_steps(*roots, output=LEFT_OUT)
+    return dict.fromkeys(steps, LEFT_OUT) if len(steps) == 1 else {step: f"{LEFT_OUT} {steps[step]}" for step in steps}
 
 
 def _session_of(roots: Sequence[Node]) -> SparkSession:
@@ -221,33 +230,67 @@ def _frames_of(plan: ShardPlan) -> list[DataFrame]:
 def _refuse_lost_rows(plan: ShardPlan) -> None:
     lost = [output for output in plan.outputs if output != MAIN]
     if lost:
-        facts, hint = {"outputs": ", ".join(lost)}, "use start(late=...), or choose Late.drop()"
+        hint = "use start(late=..., left_out=...), or choose Late.drop() and LeftOutRows.drop()"
+        facts = {"outputs": ", ".join(lost)}
         raise PlanError(message("rows that come too late would be lost: a DataFrame is one output", facts, hint))
 
 
 def _sinks_of(
     plan: ShardPlan,
     mains: Sequence[AnySink],
-    late: AnySink | Mapping[str, AnySink] | None,
+    diverted: Mapping[OutputName, AnySink | Mapping[str, AnySink] | None],
     metrics: AnySink | None,
 ) -> dict[str, AnySink]:
     """Who takes each output; refused where nobody takes late rows, or somebody takes what is not there."""
     outputs = [output for output in plan.outputs if output.startswith(MAIN)]
     sinks = dict(zip(outputs, mains, strict=True))
-    diverted = [output for output in plan.outputs if output not in sinks]
-    given = late if isinstance(late, dict) else {} if late is None else dict.fromkeys(diverted or [LATE], late)
-    for output in diverted:
-        if output not in given:
-            facts, hint = {"output": output}, "name a sink for them, late=..., or choose Late.drop()"
-            raise PlanError(message("rows that come too late would be lost: nobody takes them", facts, hint))
-    for output in given:
-        if output not in diverted:
-            facts, hint = {"late": output}, "leave late= out, or choose Late.divert()"
-            raise PlanError(message("no step of this plan diverts late rows", facts, hint))
-    if len(diverted) > 1 and not isinstance(late, dict):
-        facts, hint = {"steps": ", ".join(diverted)}, "late={name of the source: sink, ...}"
-        raise PlanError(message("several steps divert late rows: say where those of each go", facts, hint))
-    return {**sinks, **given, **({} if metrics is None else {METRICS: metrics})}
+    there_are: dict[OutputName, list[str]] = {LATE: [], LEFT_OUT: []}
+    for output, node in plan.outputs.items():
+        if output not in outputs:
+            assert isinstance(node, SideOutput)
+            there_are[node.output].append(output)
+    for kind, given in diverted.items():
+        sinks |= _sinks_of_diverted(_DIVERTED[kind], there_are[kind], given)
+    return {**sinks, **({} if metrics is None else {METRICS: metrics})}
+
+
+class _Diverted(NamedTuple):
+    """How messages speak of rows that have an output of their own."""
+
+    option: str
+    rows: str
+    lost: str
+    policy: str
+    named_by: str
+
+
+_DIVERTED: Final = {
+    LATE: _Diverted("late", "late rows", "rows that come too late", "Late", "name of the source"),
+    LEFT_OUT: _Diverted(
+        "left_out", "rows left out", "rows that a merge leaves out", "LeftOutRows", '"left out " + name of the merge'
+    ),
+}
+
+
+def _sinks_of_diverted(
+    words: _Diverted, outputs: Sequence[str], given: AnySink | Mapping[str, AnySink] | None
+) -> dict[str, AnySink]:
+    """Who takes each of the outputs of rows that did not go on."""
+    option = words.option
+    sinks: dict[str, Any] = {} if given is None else dict.fromkeys(outputs or [option], given)
+    sinks = given if isinstance(given, dict) else sinks
+    for output in outputs:
+        if output not in sinks:
+            facts, hint = {"output": output}, f"name a sink for them, {option}=..., or choose {words.policy}.drop()"
+            raise PlanError(message(f"{words.lost} would be lost: nobody takes them", facts, hint))
+    for output in sinks:
+        if output not in outputs:
+            facts, hint = {option: output}, f"leave {option}= out, or choose {words.policy}.divert()"
+            raise PlanError(message(f"no step of this plan diverts {words.rows}", facts, hint))
+    if len(outputs) > 1 and not isinstance(given, dict):
+        facts, hint = {"steps": ", ".join(outputs)}, f"{option}={{{words.named_by}: sink, ...}}"
+        raise PlanError(message(f"several steps divert {words.rows}: say where those of each go", facts, hint))
+    return sinks
 
 
 # ---- the frames ------------------------------------------------------------------------------------------------------
