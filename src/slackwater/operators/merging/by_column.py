@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.schema import EventSchema
     from slackwater.operators.left_out import LeftOut
+    from slackwater.operators.merging.overlap import Overlap
     from slackwater.operators.merging.replica_names import Part
     from slackwater.operators.merging.revised_replicas import RevisedState
     from slackwater.policies.late import Late
@@ -194,6 +195,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             self._alone_from, self._gaps = list(resume.alone_from), list(resume.gaps)
         self._left_out = left_out_schema(schema, step, by_column=True).payload if diverts else None
         self._merge = self._build_merge(None if resume is None else resume.merge, keyed=keyed)
+        self._merge.sample_overlap()
 
     def _build_merge(
         self, resume: RevisedState | MultisetState | None, *, keyed: bool
@@ -451,6 +453,10 @@ class MergeByColumnOperator(Operator[ByColumnState]):
     def left_out(self) -> LeftOut:
         """What became of the rows in time that did not go out."""
         return self._merge.left_out()
+
+    def overlap(self) -> Overlap:
+        """How many rows of replicas others have, too, and how many only some have, as far as that is known."""
+        return self._merge.overlap()
 
     def left_out_by_replica(self) -> list[LeftOut]:
         """The same for each replica, in the order in which they appeared; nothing is said of those that wait."""

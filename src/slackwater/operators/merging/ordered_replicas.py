@@ -78,6 +78,7 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
         self._complete = state.complete_before
         self._left_out = list(state.left_out or (NONE_LEFT_OUT,) * len(state.replicas))
         self._restore(state.ties)
+        self.sample_overlap()
 
     @abstractmethod
     def _restore(self, ties: object) -> None:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from slackwater.errors import PlanError, message
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.kinds import Kind
@@ -26,6 +28,7 @@ from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.left_out import LeftOut
 from slackwater.operators.merging.diverted_rows import DivertedRows
 from slackwater.operators.merging.kept_word import said_after
+from slackwater.operators.merging.overlap import Overlap, OverlapSample
 from slackwater.operators.operator import Operator
 from slackwater.operators.row_bytes import RowCodec
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -35,10 +38,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from slackwater.events.batch import Times
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
 
 StateT = TypeVar("StateT")
+
+_NO_TIMES: Times = np.empty(0, dtype=np.int64)
 
 _PUNCTUATE = int(Kind.PUNCTUATE)
 
@@ -76,7 +82,7 @@ class ReplicaMerge(Operator[StateT]):
 
     begins_feedback = True
 
-    __slots__ = ("_diverted", "_no_rows", "_ordered", "_replicas", "_unheard", "_where")
+    __slots__ = ("_diverted", "_no_rows", "_ordered", "_replicas", "_sample", "_unheard", "_where")
 
     def __init__(
         self,
@@ -93,6 +99,7 @@ class ReplicaMerge(Operator[StateT]):
         self._where = where
         self._unheard = 0
         self._diverted = DivertedRows(wanted=diverts)
+        self._sample: OverlapSample | None = None
 
     @property
     def replicas(self) -> tuple[Replica, ...]:
@@ -133,7 +140,7 @@ class ReplicaMerge(Operator[StateT]):
         if replica.ending:
             self._replicas[port] = replace(replica, flushed=(*replica.flushed, batch.data()))
             return NOTHING
-        waiting = self.waits_to_join()
+        waiting, complete_before = self.waits_to_join(), self.complete_before
         said = said_after(batch, replica.said, self._where)
         told = self._listen(port, batch) if port in waiting else self._merge(port, batch)
         if port in self._ordered and batch.rows:
@@ -142,7 +149,21 @@ class ReplicaMerge(Operator[StateT]):
             told += [] if port in waiting else self._merge(port, punctuation_like(self._no_rows, said))
         if said > replica.said:
             self._replicas[port] = replace(replica, said=said)
-        return self._emission([*told, *self._joined(waiting)])
+        told += self._joined(waiting)
+        if self._sample is not None and not self._sample.is_enough:
+            self._sample.compare(batch.data().start, complete_before)
+            self._sample.remember(np.concatenate([_NO_TIMES, *(one.data().start for one in told)]))
+        return self._emission(told)
+
+    def sample_overlap(self) -> None:
+        """Compare some rows that are passed over with what went out; for merges that emit in order of promises."""
+        self._sample = OverlapSample()
+
+    def overlap(self) -> Overlap:
+        """How many rows of replicas others have, too, and how many only some have, as far as that is known."""
+        counts = self.left_out_by_replica()
+        known = Overlap(sum(one.duplicates for one in counts), sum(one.contradicted for one in counts))
+        return known if self._sample is None else known + self._sample.found
 
     def _emission(self, told: Sequence[EventBatch]) -> Emission:
         """What goes out, and what was left out."""
@@ -304,7 +325,10 @@ class ReplicaMerge(Operator[StateT]):
         An event that ends where the output is complete is none of these: its end may still be revised. Where rows that
         are left out are asked for, all are of interest.
         """
-        return BEGINNING if self._diverted.wanted else max(self.complete_before - 1, BEGINNING)
+        if self._diverted.wanted:
+            return BEGINNING
+        bound = max(self.complete_before - 1, BEGINNING)
+        return bound if self._sample is None else self._sample.wanted_from(bound)
 
     def waits_to_join(self) -> list[Port]:
         """The replicas whose punctuations do not count yet: when no other is left, the output stands still."""

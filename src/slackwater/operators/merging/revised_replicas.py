@@ -131,6 +131,8 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         assert isinstance(self._agreement.lag, int), "a lag in the units of the stream"
         self._lag = self._agreement.lag
         self._rules = self._as_rules()
+        if final and self._agreement.tell is Tell.FROZEN:
+            self.sample_overlap()
 
     def _empty(self) -> None:
         self._counters = np.zeros(kernel.COUNTERS, dtype=np.int64)

@@ -14,11 +14,13 @@ Invariant: between two steps every queue is empty; what is held is held inside o
 from __future__ import annotations
 
 import threading
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from slackwater.errors import BrokenOrder, BrokenPunctuation, PlanError, RunError, StepFailed, message
 from slackwater.operators.emission import DIVERTED, NOTHING
+from slackwater.operators.merging.by_column import MergeByColumnOperator
 from slackwater.operators.merging.replica_merge import ReplicaMerge
 from slackwater.plan.node import StepNode
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
@@ -90,6 +92,8 @@ class InProcessRunner:
         self._queued = 0
         self.peak_queued = 0
         self._open_outputs = len(outputs)
+        merges = (ReplicaMerge, MergeByColumnOperator)
+        self._may_overlap_little = {step for step in self._graph.steps if isinstance(step.operator, merges)}
         self._replicas = Replicas(self._graph)
         self._asleep = sources_asleep(self._graph)
         self._at_work = False
@@ -397,11 +401,21 @@ class InProcessRunner:
         if step.holds:
             self._note_waiting(step, begun)
         self._release(step, emission)
+        if step in self._may_overlap_little:
+            self._warn_of_little_overlap(step)
         if batch is None and arc.heard and step.open_inputs == 0:
             for ended in (step, *step.side.values()):
                 self._put(ended, None)
         if arc.cut:
             arc.heard = False
+
+    def _warn_of_little_overlap(self, step: Step) -> None:
+        """Say, once for each merge, that its replicas hardly share any rows."""
+        assert isinstance(step.operator, ReplicaMerge | MergeByColumnOperator)
+        overlap = step.operator.overlap()
+        if overlap.is_small:
+            self._may_overlap_little.discard(step)
+            warnings.warn(overlap.warning(step.name), stacklevel=2)
 
     def _release(self, step: Step, emission: Emission) -> None:
         for released in emission.batches:

@@ -184,6 +184,7 @@ def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> It
     metrics.complete_before = totals.complete_before
     metrics.replicas, metrics.replicas_waiting, metrics.replicas_taken_over = shard.replicas()
     metrics.leave_out(shard.left_out())
+    metrics.shared, metrics.only_some = shard.overlap()
 
 
 def _encoded(output: str, batches: Iterable[pa.RecordBatch], metrics: Metrics) -> Iterator[dict[str, Any]]:

@@ -47,6 +47,12 @@ class Metrics:
     unsent: int = 0
     """Rows of replicas that a merge has neither sent nor left out yet."""
 
+    shared: int = 0
+    """Rows of replicas that others are known to have, too."""
+
+    only_some: int = 0
+    """Rows of replicas that others are known to lack; the rest are not compared."""
+
     replicas: int = 0
     """Replicas that a column tells apart and that have appeared; every shard knows the same of them."""
 

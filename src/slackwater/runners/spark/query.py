@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from slackwater import errors
 from slackwater.errors import RunError, message
+from slackwater.operators.merging.overlap import Overlap
 from slackwater.progress.instants import BEGINNING, FOREVER, format_instant
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ class SparkQuery:
         included. `held` are the rows and groups that wait: more rows, a flush or a timeout lets them out.
         `replicas` are those that columns tell apart, `replicas_waiting` those of them whose promises do not count yet,
         and `replicas_taken_over` those that lead because the others had fallen silent. `complete_before` is how far all
-        outputs have come, in words for calendar time; None if they have not begun.
+        outputs have come, in words for calendar time; None if they have not begun. Where replicas hardly share
+        rows, so that they probably are none, `warning` says so; `shared` and `only_some` count what was compared.
         """
         runs = (self.spark,) if self.before is None else (self.before, self.spark)
         for one in reversed([one for run in runs for one in run.recentProgress]):
@@ -151,6 +153,7 @@ class SparkQuery:
             numbers = {} if observed is None else _named(observed.asDict())
             if numbers.get("shards"):
                 numbers["complete_before"] = self._shown(numbers["complete_before"])
+                numbers |= _warning_of(Overlap(numbers["shared"], numbers["only_some"]))
                 return {"batch_id": one["batchId"], "seconds": one["batchDuration"] / 1_000, **numbers}
         return {}
 
@@ -158,6 +161,11 @@ class SparkQuery:
         if instant == BEGINNING:
             return None
         return format_instant(instant, calendar=self.calendar) if self.calendar or instant == FOREVER else instant
+
+
+def _warning_of(overlap: Overlap) -> dict[str, str]:
+    """What is to be said of replicas that hardly share any rows."""
+    return {"warning": overlap.warning("merge_replicas")} if overlap.is_small else {}
 
 
 def _named(observed: dict[str, Any]) -> dict[str, Any]:

@@ -309,7 +309,7 @@ def _observed(released: DataFrame) -> DataFrame:
 
     is_metrics = released["output"] == METRICS
     counts = ("rows_in", "rows_out", "late", "duplicates")
-    left_out = ("contradicted_total", "passed_over_total", "unsent")
+    left_out = ("contradicted_total", "passed_over_total", "unsent", "shared", "only_some")
     summed = (*counts, *(f"{name}_total" for name in counts), *left_out, "held", "runs", "state_bytes")
     phases = ("decode_seconds", "operate_seconds", "state_seconds", "encode_seconds")
     return released.observe(

@@ -15,6 +15,7 @@ from slackwater.errors import RunError, message
 from slackwater.operators.left_out import NONE_LEFT_OUT
 from slackwater.operators.merging.by_column import MergeByColumnOperator
 from slackwater.operators.merging.divergence import CompareReplicasOperator
+from slackwater.operators.merging.overlap import Overlap
 from slackwater.operators.merging.replica_merge import ReplicaMerge
 from slackwater.operators.punctuate import WHEN_TOLD, PunctuateOperator
 from slackwater.operators.sort import SortOperator
@@ -173,6 +174,11 @@ class Shard:
     def left_out(self) -> LeftOut:
         """What has become of the rows, since the query began, that merges of replicas did not send."""
         return sum((operator.left_out() for operator in self._operators.values()), NONE_LEFT_OUT)
+
+    def overlap(self) -> Overlap:
+        """How many rows of replicas others have, too, and how many only some have, as far as that is known."""
+        merges = [one for one in self._operators.values() if isinstance(one, ReplicaMerge | MergeByColumnOperator)]
+        return sum((one.overlap() for one in merges), Overlap())
 
     def buffered(self) -> int:
         """How many rows and groups wait."""
