@@ -122,3 +122,69 @@ def test_compare_replicas_reports_an_open_ended_event_of_revised_replicas_at_the
     lacking = [row for row in _TOLD if row[1] != 1]
     found = sw.compare_replicas(_changes("blue", _TOLD), _changes("green", lacking)).run().table
     assert found.to_pylist() == [{"at": 1, "until": None, "x": 1, "replica": 1, "divergence": "missing"}]
+
+
+# ---- whoever waits says for what -----------------------------------------------------------------------------------
+
+
+def _live_changes(keyed: bool) -> tuple[list[sw.PushSource], list[sw.RevisedStream]]:
+    columns = {"change": pa.string(), **dict.fromkeys(("at", "until", "until_before", "x"), pa.int64())}
+    sources = [sw.PushSource(columns, name=name) for name in ("blue", "green")]
+    return sources, [sw.changes(source, time="at", until="until", keyed=keyed) for source in sources]
+
+
+def _push(source: sw.PushSource, *rows: tuple[str | int | None, ...]) -> None:
+    columns = ("change", "at", "until", "until_before", "x")
+    source.push([dict(zip(columns, row, strict=True)) for row in rows])
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["R3", "R4"])
+def test_whoever_waits_for_the_end_of_an_event_says_so(keyed: bool) -> None:
+    """Which events, who lacks them, and what is held; nothing any more when they have got an end."""
+    sources, replicas = _live_changes(keyed)
+    merged = sw.merge_replicas(*replicas)
+    assert "an event without an end holds up all behind it" in merged.explain()
+    seen: list[int] = []
+    query = merged.open(lambda rows: seen.extend(rows["x"].to_pylist()))
+    _push(sources[0], ("insert", 1, 2, None, 1), ("insert", 3, None, None, 3), ("insert", 5, None, None, 5))
+    _push(sources[0], ("insert", 6, 7, None, 6), ("insert", 40, None, None, 40), ("punctuate", 9, None, None, None))
+    _push(sources[1], ("insert", 5, None, None, 5), ("insert", 5, 8, None, 55))
+    query.work()
+    blue, green = query.replicas()
+    assert (blue.open_events.count, blue.open_events.first, blue.open_events.lacked_by) == (2, 3, (0, 1))
+    assert str(blue).endswith(
+        "the merged stream waits for the ends of 2 events that have none, the first at 3, "
+        "of which this replica has all of them"
+    )
+    assert str(green).endswith("the first at 3, of which this replica lacks 1")
+    assert (
+        "merge_replicas#1 waits for the ends of 2 events that have none, the first at 3; replica 0 has all of them; "
+        "replica 1 lacks 1"
+    ) in str(query.progress())
+    assert seen == [1]
+    _push(sources[0], ("adjust", 3, 9, None, 3), ("adjust", 5, 10, None, 5), ("punctuate", 11, None, None, None))
+    query.work()
+    assert seen == [1, 3, 5, 6]
+    assert query.replicas()[0].open_events.count == 0
+    assert "waits for" not in f"{query.progress()}{query.replicas()[1]}"
+    query.close()
+
+
+def test_merges_that_do_not_wait_for_ends_name_no_events() -> None:
+    """Of replicas that only insert, and where events are emitted when they are half frozen."""
+    sources, replicas = _two()
+    only_inserted = sw.merge_replicas(*replicas)
+    assert "holds up" not in only_inserted.explain()
+    query = only_inserted.open(lambda _: None)
+    sources[0].push(_rows(range(1, 9)))
+    query.work()
+    assert query.replicas()[0].open_events.count == 0
+    query.close()
+    changes, revised = _live_changes(keyed=True)
+    half_frozen = sw.merge_replicas(*revised, agreement=sw.Agreement.half_frozen())
+    assert "holds up" not in half_frozen.explain()
+    query = half_frozen.open(lambda _: None)
+    _push(changes[0], ("insert", 1, None, None, 1), ("punctuate", 9, None, None, None))
+    query.work()
+    assert query.replicas()[0].open_events.count == 0
+    query.close()

@@ -182,7 +182,14 @@ class MergeReplicas(StepNode):
         parts = [self.case.value]
         parts += ["replicas come and go"] * (not self.attendance.fixed)
         parts += [str(self.agreement)] * self.revises
+        waits = self.case in {Case.R3, Case.R4} and not self.revises and not self._final
+        parts += ["an event without an end holds up all behind it; Agreement.half_frozen() does not wait"] * waits
         return "; ".join(parts)
+
+    @property
+    def _final(self) -> bool:
+        """Whether no replica revises anything, so that an event is final as soon as its start is complete."""
+        return all(replica.properties.insert_only for replica in self.replicas)
 
     def build(self, step: str, resume: Any = None) -> ReplicaMerge[Any]:
         """Make the operator; replicas that do not take part from the beginning are left out, or told from when on."""
@@ -197,7 +204,7 @@ class MergeReplicas(StepNode):
     def _built(self, where: str, resume: Any) -> ReplicaMerge[Any]:
         replicas, no_rows = len(self.replicas), self.schema.no_rows
         ordered = [port for port, replica in enumerate(self.replicas) if replica.properties.ordered]
-        final = all(replica.properties.insert_only for replica in self.replicas)
+        final = self._final
         common = replicas, no_rows, where, resume
         diverts = self.left_out.diverted
         match self.case:

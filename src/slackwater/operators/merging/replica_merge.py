@@ -28,6 +28,7 @@ from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.left_out import LeftOut
 from slackwater.operators.merging.diverted_rows import DivertedRows
 from slackwater.operators.merging.kept_word import said_after
+from slackwater.operators.merging.open_events import NO_OPEN_EVENTS, OpenEvents
 from slackwater.operators.merging.overlap import Overlap, OverlapSample
 from slackwater.operators.operator import Operator
 from slackwater.operators.row_bytes import RowCodec
@@ -163,7 +164,15 @@ class ReplicaMerge(Operator[StateT]):
         """How many rows of replicas others have, too, and how many only some have, as far as that is known."""
         counts = self.left_out_by_replica()
         known = Overlap(sum(one.duplicates for one in counts), sum(one.contradicted for one in counts))
-        return known if self._sample is None else known + self._sample.found
+        return known + self.sampled_overlap()
+
+    def sampled_overlap(self) -> Overlap:
+        """The part of it that is no part of the state: what was found by comparing rows that are passed over."""
+        return Overlap() if self._sample is None else self._sample.found
+
+    def open_events(self) -> OpenEvents:
+        """The events without an end that hold up the output; none where events do not wait for their ends."""
+        return NO_OPEN_EVENTS
 
     def _emission(self, told: Sequence[EventBatch]) -> Emission:
         """What goes out, and what was left out."""

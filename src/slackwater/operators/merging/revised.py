@@ -74,6 +74,13 @@ class MergeRevised(RevisedReplicas[MultisetState]):
     def _untold(self) -> int:
         return kernel.recount(self._nodes, self._entries, self._counters, self._standing, events.NOBODY)
 
+    def _last_ends(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        at, ends = nodes[:, events.ENDS :].copy(), np.full(nodes[:, events.ENDS :].shape, events.NOWHERE)
+        while (left := at > counted_ends.NO_ENTRY).any():  # once for each end of the longest list
+            ends[left] = self._entries[at[left], counted_ends.END]
+            at[left] = self._entries[at[left], counted_ends.NEXT]
+        return ends
+
     def _leave_out_what_only_it_told(self, port: Port) -> None:
         kernel.recount(self._nodes, self._entries, self._counters, self._standing, port)
 

@@ -18,10 +18,11 @@ from slackwater.kernels import replicated_events as kernel
 from slackwater.operators.left_out import LeftOut
 from slackwater.operators.merging.diverted_rows import CONTRADICTED, PASSED_OVER, REVISION_PASSED_OVER
 from slackwater.operators.merging.kept_word import element_at
+from slackwater.operators.merging.open_events import NO_OPEN_EVENTS, OpenEvents
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.operators.row_bytes import WORD, RowCodec
 from slackwater.policies.agreement import Agreement, Revise, Tell
-from slackwater.progress.instants import BEGINNING
+from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.progress.saturating import within_int64
 
 if TYPE_CHECKING:
@@ -190,6 +191,23 @@ class RevisedReplicas(ReplicaMerge[StateT]):
     @abstractmethod
     def _untold(self) -> int:
         """How many events are still to be told, or left out."""
+
+    def open_events(self) -> OpenEvents:
+        """The events without an end that hold up the output: a promise has passed their starts. Cost: O(nodes)."""
+        if self._rules[standing.FIRST_RULE] != standing.WHEN_FROZEN:
+            return NO_OPEN_EVENTS
+        alive = self._nodes[self._alive()]
+        passed = alive[(alive[:, kernel.START] < self._counters[kernel.SETTLED]) & (alive[:, kernel.MOST] > 0)]
+        ends = self._last_ends(passed)
+        is_open = (ends == FOREVER).any(axis=1)
+        if not is_open.any():
+            return NO_OPEN_EVENTS
+        lacked_by = (ends[is_open] == kernel.NOWHERE).sum(axis=0).tolist()
+        return OpenEvents(int(is_open.sum()), int(passed[is_open, kernel.START].min()), tuple(lacked_by))
+
+    @abstractmethod
+    def _last_ends(self, nodes: _Column) -> _Column:
+        """The last end that each replica gives the event of each of some nodes; NOWHERE where it has none."""
 
     def left_out(self) -> LeftOut:
         """What became of the rows that did not go out. Cost: O(nodes)."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from slackwater.events.batch import EventBatch
     from slackwater.operators.row_bytes import RowBytes
@@ -60,6 +61,9 @@ class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
     def _untold(self) -> int:
         alive = self._nodes[self._alive()]
         return int(alive[:, kernel.MOST].sum() - np.count_nonzero(alive[:, kernel.OUT_END] != kernel.NOWHERE))
+
+    def _last_ends(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return nodes[:, kernel.ENDS :]
 
     def _leave_out_what_only_it_told(self, port: Port) -> None:
         alive = self._alive()

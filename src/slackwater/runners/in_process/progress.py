@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slackwater.progress.instants import BEGINNING, Instant, format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from slackwater.operators.merging.open_events import OpenEvents
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,16 @@ class Progress:
     total_late: int
     """Since the very beginning: rows that came too late."""
 
+    waits: Mapping[str, OpenEvents] = field(default_factory=dict)
+    """Now: the merges that events without an end hold up."""
+
     def now(self) -> list[str]:
-        """What is complete, held and read, each in a line."""
+        """What is complete, held and read, each in a line, and what merges wait for."""
         steps = ", ".join(f"{step} {rows}" for step, rows in self.held.items())
         held = f"held {sum(self.held.values())}" + (f": {steps}" if steps else "")
         newest = ", ".join(f"{source} {self._shown(time)}" for source, time in self.newest.items())
-        return [f"complete before {self._shown(self.complete_before)}", held, f"read up to: {newest}"]
+        waits = [f"{step} {events.told(self._shown(events.first))}" for step, events in self.waits.items()]
+        return [f"complete before {self._shown(self.complete_before)}", held, *waits, f"read up to: {newest}"]
 
     def __str__(self) -> str:
         total = f"rows in {self.total_in}, out {self.total_out}, late {self.total_late}"

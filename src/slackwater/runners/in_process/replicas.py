@@ -219,7 +219,7 @@ class Replicas:
         merged_before, replicas = step.operator.complete_before, step.operator.replicas
         joined = [replica.has_joined(merged_before) for replica in replicas]
         leading = [has and not arc.ended for has, arc in zip(joined, step.inputs, strict=True)]
-        left_out = step.operator.left_out_by_replica()
+        left_out, open_events = step.operator.left_out_by_replica(), step.operator.open_events()
         for arc, replica, has_joined in zip(step.inputs, replicas, joined, strict=True):
             yield ReplicaStanding(
                 step.name,
@@ -236,6 +236,7 @@ class Replicas:
                 left_out=left_out[arc.port],
                 left=replica.left,
                 times_left=replica.times_left,
+                open_events=open_events,
             )
 
     def _has_ended(self, arc: Arc) -> bool:

@@ -321,6 +321,8 @@ class InProcessRunner:
         """How far the query has come."""
         counters = self.counters()
         held = {step.name: counters[step.name].buffered for step in self._graph.steps}
+        merges = {step.name: step.operator for step in self._graph.steps if isinstance(step.operator, ReplicaMerge)}
+        waits = {name: merge.open_events() for name, merge in merges.items()}
         sent = {id(output.counters): output.counters for _, output in self._graph.ends if not output.late}
         return Progress(
             calendar,
@@ -330,6 +332,7 @@ class InProcessRunner:
             total_in=sum(counters[source.name].rows_in for source in self._graph.sources),
             total_out=sum(one.rows_out for one in sent.values()),
             total_late=sum(one.late for one in counters.values()),
+            waits={name: events for name, events in waits.items() if events.count},
         )
 
     def close(self) -> None:

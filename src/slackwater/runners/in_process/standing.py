@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slackwater.operators.left_out import NONE_LEFT_OUT, LeftOut
+from slackwater.operators.merging.open_events import NO_OPEN_EVENTS, OpenEvents
 from slackwater.progress.instants import BEGINNING, format_instant
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ class ReplicaStanding:
     times_left: int = 0
     """How often it has failed."""
 
+    open_events: OpenEvents = NO_OPEN_EVENTS
+    """The events without an end that hold up the merged stream, and how many of them each replica lacks."""
+
     @property
     def reason(self) -> str:
         """Why its promises do not count; empty if they do."""
@@ -85,7 +89,16 @@ class ReplicaStanding:
             how += "; took over from replicas that had fallen silent: events before "
             how += f"{self._show(self.gap_before)} may be missing"
         how += ", ended" if self.ended else ""
-        return f"{self.step}, replica {self.replica} ({self.name}): {how}{self.left_out.told()}"
+        return f"{self.step}, replica {self.replica} ({self.name}): {how}{self.left_out.told()}{self._held_up()}"
+
+    def _held_up(self) -> str:
+        """By which events without an end the merge is held up, and whether this replica has them."""
+        events = self.open_events
+        if not events.count:
+            return ""
+        has = events.of_replica(self.replica).replace(f"replica {self.replica}", "this replica")
+        waits = events.told(self._show(events.first)).partition("; ")[0]
+        return f"; the merged stream {waits}, of which {has}"
 
     def _show(self, instant: Instant) -> str:
         return format_instant(instant, calendar=self.calendar)

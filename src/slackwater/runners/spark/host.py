@@ -185,6 +185,7 @@ def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> It
     metrics.replicas, metrics.replicas_waiting, metrics.replicas_taken_over = shard.replicas()
     metrics.leave_out(shard.left_out())
     metrics.shared, metrics.only_some = shard.overlap()
+    metrics.open_events, metrics.open_events_from = shard.open_events()
 
 
 def _encoded(output: str, batches: Iterable[pa.RecordBatch], metrics: Metrics) -> Iterator[dict[str, Any]]:

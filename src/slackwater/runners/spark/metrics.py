@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from slackwater.progress.clock import SystemClock
-from slackwater.progress.instants import BEGINNING
+from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,6 +52,12 @@ class Metrics:
 
     only_some: int = 0
     """Rows of replicas that others are known to lack; the rest are not compared."""
+
+    open_events: int = 0
+    """Events without an end that hold up a merge of revised replicas."""
+
+    open_events_from: Instant = FOREVER
+    """The start of the first of them; FOREVER if there is none."""
 
     replicas: int = 0
     """Replicas that a column tells apart and that have appeared; every shard knows the same of them."""

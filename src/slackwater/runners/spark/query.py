@@ -146,13 +146,15 @@ class SparkQuery:
         and `replicas_taken_over` those that lead because the others had fallen silent. `complete_before` is how far all
         outputs have come, in words for calendar time; None if they have not begun. Where replicas hardly share
         rows, so that they probably are none, `warning` says so; `shared` and `only_some` count what was compared.
+        `open_events` are those without an end that hold up a merge of revised replicas, the first `open_events_from`.
         """
         runs = (self.spark,) if self.before is None else (self.before, self.spark)
         for one in reversed([one for run in runs for one in run.recentProgress]):
             observed = one["observedMetrics"].get(OBSERVED)
             numbers = {} if observed is None else _named(observed.asDict())
             if numbers.get("shards"):
-                numbers["complete_before"] = self._shown(numbers["complete_before"])
+                for name in ("complete_before", "open_events_from"):
+                    numbers[name] = self._shown(numbers[name])
                 numbers |= _warning_of(Overlap(numbers["shared"], numbers["only_some"]))
                 return {"batch_id": one["batchId"], "seconds": one["batchDuration"] / 1_000, **numbers}
         return {}

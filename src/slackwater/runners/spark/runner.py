@@ -309,7 +309,7 @@ def _observed(released: DataFrame) -> DataFrame:
 
     is_metrics = released["output"] == METRICS
     counts = ("rows_in", "rows_out", "late", "duplicates")
-    left_out = ("contradicted_total", "passed_over_total", "unsent", "shared", "only_some")
+    left_out = ("contradicted_total", "passed_over_total", "unsent", "shared", "only_some", "open_events")
     summed = (*counts, *(f"{name}_total" for name in counts), *left_out, "held", "runs", "state_bytes")
     phases = ("decode_seconds", "operate_seconds", "state_seconds", "encode_seconds")
     return released.observe(
@@ -320,7 +320,10 @@ def _observed(released: DataFrame) -> DataFrame:
             functions.max(released[name]).alias(name)
             for name in ("replicas", "replicas_waiting", "replicas_taken_over")
         ),
-        functions.min(functions.when(is_metrics, released["complete_before"])).alias("complete_before"),
+        *(
+            functions.min(functions.when(is_metrics, released[name])).alias(name)
+            for name in ("complete_before", "open_events_from")
+        ),
     )
 
 

@@ -23,7 +23,7 @@ from slackwater.plan.merging_by_column import MergeByColumn
 from slackwater.plan.node import Node, SideOutput, StepNode, walk
 from slackwater.plan.ordering_steps import JudgeLateness, Punctuate
 from slackwater.plan.revising_steps import DoubtEnd
-from slackwater.progress.instants import BEGINNING
+from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners.in_process.state import Snapshot, require_same_plan
 from slackwater.runners.spark.silence import Heard, Silence
 from slackwater.runners.spark.totals import Totals
@@ -161,7 +161,15 @@ class Shard:
 
     def totals(self) -> Totals:
         """What it has done since the query began."""
-        return self._before.after(self._rows_in, self._rows_out, self._complete_before, ended=self._ended)
+        compared = sum((one.sampled_overlap() for one in self._merges()), Overlap())
+        return self._before.after(
+            self._rows_in,
+            self._rows_out,
+            self._complete_before,
+            ended=self._ended,
+            shared=compared.shared,
+            only_some=compared.alone,
+        )
 
     def late(self) -> int:
         """How many rows have been late since the query began."""
@@ -177,8 +185,15 @@ class Shard:
 
     def overlap(self) -> Overlap:
         """How many rows of replicas others have, too, and how many only some have, as far as that is known."""
-        merges = [one for one in self._operators.values() if isinstance(one, ReplicaMerge | MergeByColumnOperator)]
-        return sum((one.overlap() for one in merges), Overlap())
+        return sum((one.overlap() for one in self._merges()), Overlap(self._before.shared, self._before.only_some))
+
+    def _merges(self) -> list[ReplicaMerge[Any] | MergeByColumnOperator]:
+        return [one for one in self._operators.values() if isinstance(one, ReplicaMerge | MergeByColumnOperator)]
+
+    def open_events(self) -> tuple[int, Instant]:
+        """How many events without an end hold up merges of revised replicas, and the start of the first."""
+        merges = [one.open_events() for one in self._operators.values() if isinstance(one, ReplicaMerge)]
+        return sum(one.count for one in merges), min((one.first for one in merges), default=FOREVER)
 
     def buffered(self) -> int:
         """How many rows and groups wait."""
