@@ -142,7 +142,7 @@ def test_rows_that_nobody_takes_are_refused() -> None:
     with pytest.raises(PlanError, match="would be lost"):
         merged.batches()
     with pytest.raises(PlanError, match=r"(?s)what becomes of rows left out.*got  'divert'.*LeftOutRows\.divert"):
-        sw.merge_replicas(_ordered("ab"), _ordered("ab"), left_out="divert")  # type: ignore[arg-type]
+        sw.merge_replicas(_ordered("ab"), _ordered("ab"), left_out="divert")  # type: ignore[call-overload]
     named = _ordered("ab").select(replica="x")
     with pytest.raises(SchemaMismatch, match=r"(?s)two columns of one name.*replica.*LeftOutRows\.drop"):
         sw.merge_replicas(named, named, left_out=_DIVERT)

@@ -437,15 +437,15 @@ def test_a_query_writes_what_its_merge_leaves_out(session: SparkSession, tmp_pat
     merges["streams"] = sw.merge_replicas(*apart, left_out=divert)
     for name, merged in merges.items():
         folder = tmp_path / name
-        outputs = {output: str(folder / output) for output in ("main", "left_out")}
         query = merged.start(
             checkpoint=str(folder / "checkpoint"),
+            main=str(folder / "main"),
+            left_out=str(folder / "left_out"),
             trigger={"availableNow": True},
             at_end="flush",
-            **outputs,
         )
         query.wait()
-        main, left_out = (_all_rows(folder / output) for output in outputs)
+        main, left_out = (_all_rows(folder / output) for output in ("main", "left_out"))
         progress = query.progress()
         assert len(left_out) == progress["contradicted_total"] + progress["passed_over_total"] > 0, name
         assert len(told) == len(main) + len(left_out) + progress["duplicates_total"]
