@@ -153,8 +153,9 @@ class SparkQuery:
             observed = one["observedMetrics"].get(OBSERVED)
             numbers = {} if observed is None else _named(observed.asDict())
             if numbers.get("shards"):
-                for name in ("complete_before", "open_events_from"):
-                    numbers[name] = self._shown(numbers[name])
+                first = numbers["open_events_from"] if numbers["open_events"] else BEGINNING
+                numbers["open_events_from"] = self._shown(first)
+                numbers["complete_before"] = self._shown(numbers["complete_before"])
                 numbers |= _warning_of(Overlap(numbers["shared"], numbers["only_some"]))
                 return {"batch_id": one["batchId"], "seconds": one["batchDuration"] / 1_000, **numbers}
         return {}
