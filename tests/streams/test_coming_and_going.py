@@ -154,6 +154,17 @@ def test_a_replica_that_waits_is_not_read_until_it_is_attached() -> None:
         assert (green.source.waiting, out.words) == (0, ["b", "g"])
 
 
+def test_a_source_that_somebody_listens_to_is_read_though_another_replica_of_it_waits() -> None:
+    """One replica comes from a step behind the source of the other; that one waits, and the source does not."""
+    blue = _Replica("blue")
+    waiting = blue.stream.where(nw.col("v") >= 0)
+    out = _Out()
+    with sw.merge_replicas(blue.stream, waiting, waiting=[waiting]).open(out, clock=sw.ManualClock()) as query:
+        blue.tell(_event("b", 1), Punctuate(3))
+        query.work()
+        assert (blue.source.waiting, out.words) == (0, ["b"])
+
+
 def test_promises_of_a_replica_count_when_it_has_joined() -> None:
     """Not before the merged stream has come as far as it tells everything from."""
     blue, green = _Replica("blue"), _Replica("green")

@@ -50,6 +50,24 @@ def test_a_sorted_replica_that_is_cut_off_contradicts_nobody(seed: int, cut: int
     assert not sw.compare_replicas(*((part, whole) if first else (whole, part))).run().table.num_rows
 
 
+def test_a_replica_of_two_sources_goes_on_when_one_of_them_ends() -> None:
+    """What comes from the other is no flush: it goes out while the query runs."""
+    one, two, other = (sw.PushSource({"at": pa.int64()}, name=name) for name in ("one", "two", "other"))
+    both, rival = (sw.stream(source, time="at").assume_ordered() for source in (two, other))
+    both = sw.union(sw.stream(one, time="at").assume_ordered(), both)
+    out: list[int] = []
+    query = sw.merge_replicas(both, rival).open(lambda rows: out.extend(_at(rows)), clock=sw.ManualClock())
+    with query:
+        one.push({"at": 1})
+        two.push({"at": 2})
+        one.close()
+        query.work()
+        two.push([{"at": at} for at in (5, 6, 9)])
+        query.work()
+        assert out == [1, 2, 5, 6], "the last waits for what it promises"
+    assert out == [1, 2, 5, 6, 9]
+
+
 @pytest.mark.parametrize("attachable", [False, True])
 @pytest.mark.parametrize("keys", [(), ("k",)])
 @pytest.mark.parametrize("order", list(permutations((0, 1))))
