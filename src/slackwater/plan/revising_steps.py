@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import NeedsOrder, PlanError, message
 from slackwater.events.schema import EventSchema
 from slackwater.operators.assume_keyed import AssumeKeyedOperator
+from slackwater.operators.emission import LATE
+from slackwater.operators.judge_changes import JudgeChangesOperator, late_changes_schema
 from slackwater.operators.merging.cleanse import CleanseOperator
 from slackwater.operators.promise_at_end import PromiseAtEndOperator
 from slackwater.operators.select import SelectOperator
@@ -22,8 +24,12 @@ from slackwater.plan.ordering_steps import Punctuate
 from slackwater.plan.probe import probe_computations
 from slackwater.plan.properties import Order, Properties
 from slackwater.plan.row_steps import AssignWindow, AssumeOrdered, RowStep, Select, Stamp, Where, refuse_untimed
+from slackwater.policies.late import Fate, Late, not_a_policy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slackwater.operators.emission import OutputName
     from slackwater.operators.operator import Operator
     from slackwater.operators.select import Outputs
     from slackwater.plan.node import Node
@@ -62,6 +68,45 @@ class SelectRevised(Select):
     def build(self, step: str, resume: None = None) -> Operator[Any]:  # noqa: ARG002 - there is no state
         """Make the operator."""
         return SelectOperator(without_ends(self.input.schema), self._payload_outputs(), step, self.schema.payload)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgeChanges(RowStep):
+    """Says which changes of a log came behind its own punctuations, and what becomes of them."""
+
+    late: Late
+    verb = "judge"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.late, Late):
+            raise not_a_policy(self.late)
+        if self.late.fate is Fate.ADJUSTED:
+            hint = "choose Late.divert(), Late.drop() or Late.raise_error()"
+            moved = "a late change cannot be moved: its event would be another one"
+            raise PlanError(message(moved, {"late": "Late.adjust()"}, hint))
+        if not self.input.properties.punctuated:
+            hint = "leave late= out, or punctuated=False"
+            raise PlanError(message("no change is late where there are no punctuations", {"late": self.late}, hint))
+        self.side_outputs()  # made now, so that clashing columns are refused now
+
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """The late changes, as rows, if they are diverted."""
+        if self.late.fate is not Fate.DIVERTED:
+            return {}
+        facts = Properties(stamps=self.input.properties.stamps)
+        return {LATE: (late_changes_schema(self.schema, self.verb), facts)}
+
+    def details(self) -> str:
+        """What becomes of late changes."""
+        return f"late changes {self.late}"
+
+    def reason(self) -> str:
+        """Which changes are late."""
+        return "a change is late when it concerns time before a punctuation, or an event that came late itself"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        return JudgeChangesOperator(self.schema, self.late, step, resume)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +195,7 @@ def doubting_end(node: Node) -> Node:
 
 
 _SAY_NOTHING_AT_END = (
-    *(SourceNode, SideOutput, Where, Select, AssignWindow, Stamp, Punctuate, AssumeOrdered, AssumeKeyed),
+    *(SourceNode, SideOutput, Where, Select, AssignWindow, Stamp, Punctuate, AssumeOrdered, AssumeKeyed, JudgeChanges),
     *(PromiseAtEnd, DoubtEnd),
 )
 """What a promise at the end of time cannot come from; one that promises less by its end is believed."""

@@ -8,13 +8,15 @@ from slackwater.errors import PlanError, message
 from slackwater.events.changes import CHANGE, ChangeSchema
 from slackwater.plan.node import SourceNode
 from slackwater.plan.properties import Extent, Properties
-from slackwater.plan.revising_steps import AssumeKeyed
+from slackwater.plan.revising_steps import AssumeKeyed, JudgeChanges
 from slackwater.policies.punctuations import Punctuations
 from slackwater.sources.stream import feed_of
 from slackwater.streams.revised import RevisedStream
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from slackwater.policies.late import Late
 
 
 def changes(
@@ -26,6 +28,7 @@ def changes(
     kind: str = CHANGE,
     keyed: bool = False,
     punctuated: bool = True,
+    late: Late | None = None,
     name: str | None = None,
     schema: pa.Schema | None = None,
 ) -> RevisedStream:
@@ -42,7 +45,9 @@ def changes(
     A null in `until` or `prior` means "not known yet". `prior` is by default called as `until` with "_before" after it,
     as in what a RevisedStream shows. Without `until`, events happen at one time: they are inserted and removed.
 
-    A row that contradicts a punctuation before it is refused. `punctuated=False` says that there are none: the stream
+    A row that contradicts a punctuation before it is refused, unless `late` says otherwise: then it is diverted or
+    dropped, and so are all later changes of an event that the stream lacks for that reason. An event whose end was
+    brought forward too late keeps the former one. `punctuated=False` says that there are none: the stream
     is complete at its end, and not before. `keyed=True` says that no two events ever have the same time and payload at
     once, which is checked; replicas with a key are merged faster, and by every agreement.
 
@@ -62,4 +67,5 @@ def changes(
     extent = Extent.POINTS if until is None else Extent.INTERVALS
     facts = Properties(extent=extent, punctuated=punctuated, insert_only=False)
     node = SourceNode(name or feed.name, feed, columns, facts, Punctuations.none())
-    return RevisedStream(AssumeKeyed(node) if keyed else node)
+    judged = node if late is None else JudgeChanges(node, late)
+    return RevisedStream(AssumeKeyed(judged) if keyed else judged)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
-from slackwater.events.elements import Insert, batch_of
+from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
+from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.operators.assume_keyed import AssumeKeyedOperator
+from slackwater.operators.judge_changes import JudgeChangesOperator
 from slackwater.operators.promise_at_end import PromiseAtEndOperator
+from slackwater.policies.late import Late
 from slackwater.progress.instants import BEGINNING, FOREVER, format_instant
 from slackwater.temporal.table import temporal_table_of
 from slackwater.testing.merging_cases import keyed_tables
+from slackwater.testing.oracles.late_changes import late_changes
 from slackwater.testing.presentations import Presentation, present
 from slackwater.testing.torture import TortureCase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
+    from slackwater.events.elements import Element
     from slackwater.progress.instants import Instant
     from slackwater.testing.torture import Streams
 
@@ -32,8 +36,43 @@ def _revised_streams(draw: st.DrawFn, payload: pa.Schema) -> Streams:
     return (batch_of(told, payload),)
 
 
+@st.composite
+def dishonest_logs(draw: st.DrawFn, payload: pa.Schema) -> list[Element]:
+    """Inserts, adjusts and removals of events that are there, some twice, and punctuations that say too much."""
+    rows = ["a", None][: draw(st.integers(1, 2))]
+    events: list[tuple[Any, int, int]] = []
+    told: list[Element] = []
+    said = BEGINNING
+    for _ in range(draw(st.integers(0, 14))):
+        match draw(st.integers(0, 3)):
+            case 0 | 1:
+                start = draw(st.integers(0, 5))
+                row = (draw(st.sampled_from(rows)), *[1] * (len(payload) - 1))
+                end = draw(st.sampled_from([start + 1, start + 3, start + 6, FOREVER]))
+                events.append((row, start, end))
+                told.append(Insert(row, start, end))
+            case 3:
+                said = max(said, draw(st.integers(0, 9)))
+                told.append(Punctuate(said))
+            case _ if events:
+                row, start, prior = events.pop(draw(st.integers(0, len(events) - 1)))
+                end = draw(st.sampled_from([start, start + 2, start + 5, start + 8, FOREVER]))
+                told.append(Adjust(row, start, prior, end))
+                if end != start:
+                    events.append((row, start, end))
+    return told
+
+
+def _in_time(told: list[Element]) -> list[Insert]:
+    """What the changes that are not late come to."""
+    kept = [element for element, late in zip(told, late_changes(told), strict=True) if not late]
+    return [Insert(event.payload, event.start, event.end) for event in temporal_table_of(kept)]
+
+
 def revising_cases(payload: pa.Schema) -> Iterator[TortureCase]:
     """One case for each step."""
+    until = TimeColumn("until", pa.int64())
+    schema = EventSchema(payload, TimeColumn("at", pa.int64()), until, ("at", "until", *payload.names))
     yield TortureCase(
         "assume_keyed",
         AssumeKeyedOperator,
@@ -44,6 +83,14 @@ def revising_cases(payload: pa.Schema) -> Iterator[TortureCase]:
     )
     for ordered in (False, True):
         yield _inserts_with_a_key(payload, ordered=ordered)
+    yield TortureCase(
+        "judge changes",
+        JudgeChangesOperator,
+        lambda state: JudgeChangesOperator(schema, Late.drop(), resume=state),
+        dishonest_logs(payload).map(lambda told: (batch_of(told, payload),)),
+        lambda streams: _in_time(list(elements_of(streams[0]))),
+        ordered=False,
+    )
     for at_end in (BEGINNING, 7, FOREVER):
         yield _promise_at_end(payload, at_end)
 

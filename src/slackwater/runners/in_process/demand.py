@@ -27,6 +27,7 @@ from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
 from slackwater.kernels.steps_back import first_step_back
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
 from slackwater.operators.interest import Interest
+from slackwater.operators.judge_changes import JudgeChangesOperator
 from slackwater.plan.feed import GivesTogether, HeedsFeedback
 from slackwater.plan.properties import Stamps
 from slackwater.policies.punctuations import When
@@ -163,6 +164,8 @@ class SourceDriver(Output):
         """Hold a source that brings punctuations of its own to them."""
         if batch.kind is None and self._said == BEGINNING:
             return
+        if any(isinstance(arc.consumer.operator, JudgeChangesOperator) for arc in self.arcs):
+            return  # who has a policy for changes that come too late
         said, broken = follow_punctuations(concerned_from(batch), batch.kinds(), int(Kind.PUNCTUATE), self._said)
         if broken != NOBODY:
             came = show_row(ChangeLog(self._schema).show(batch.slice(broken, broken + 1)), 0)

@@ -28,6 +28,7 @@ from slackwater.operators.banded_aggregate import BandState
 from slackwater.operators.cut_at_changes import CutAtChangesState
 from slackwater.operators.deduplicate import DeduplicateState
 from slackwater.operators.early_aggregate import EarlyAggregateState
+from slackwater.operators.judge_changes import JudgeChangesState
 from slackwater.operators.known_keys import KnownState
 from slackwater.operators.latest_rows import PieceState
 from slackwater.operators.left_out import LeftOut
@@ -73,7 +74,8 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     one.__name__: one
     for one in (
         AggregateState, ApartState, BandState, ByColumnState, CleanseState, CompareState, CutAtChangesState,
-        DeduplicateState, EarlyAggregateState, EventBatch, EventIndexState, Heard, KeyedState, KnownState, LeftOut,
+        DeduplicateState, EarlyAggregateState, EventBatch, EventIndexState, Heard, JudgeChangesState, KeyedState,
+        KnownState, LeftOut,
         MapWindowsState, MatchingState, MultisetState, OrderedState, PartialState, Piece, PieceState, PunctuateState,
         Replica, RevisedState, RowStoreState, SorterState, SortState, StreamProgress, Totals, UnionState,
         WaitingRoomState,
