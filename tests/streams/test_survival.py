@@ -166,6 +166,21 @@ def test_a_replica_that_goes_back_in_time_leaves_with_its_reason(options: dict[s
     assert live.out == [1, 2, 3, 6]
 
 
+@pytest.mark.parametrize("strictly", [False, True])
+def test_a_replica_that_lags_and_goes_back_in_time_leaves_as_well(strictly: bool) -> None:
+    """Nobody is interested in its rows, which are left out where they are read: its order is checked all the same."""
+    for wrong in (-7, 4, *([5] if strictly else [])):
+        sources = [sw.PushSource(_AT, name=name) for name in ("blue", "green")]
+        streams = [sw.stream(source, time="at").assume_ordered(strictly=strictly) for source in sources]
+        live = _Live(streams, sources)
+        live.tell(0, 0, 20)
+        live.tell(1, 0, 5)
+        live.tell(1, wrong)
+        assert live.query.why_left(streams[1]).startswith("BrokenOrder: step 'assume_ordered#2'"), wrong
+        live.query.close()
+        assert live.out == [0, 20]
+
+
 def test_a_replica_that_breaks_its_own_punctuation_leaves() -> None:
     """A revised one, as its source sees it."""
     payload = pa.schema({"k": pa.string()})

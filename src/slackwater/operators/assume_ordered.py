@@ -46,7 +46,7 @@ class AssumeOrderedOperator(InterestedOperator[Instant]):
         """Check the order, within the batch and against all before it."""
         if not len(batch):
             return NOTHING
-        if batch.kind is None and not self._strictly and first_step_back(batch.start, self._high_water) == NOBODY:
+        if batch.kind is None and not self._strictly and not self.is_broken_by(batch):
             self._high_water = int(batch.start[-1])
             return Emission((batch,))
         data = batch.is_data()
@@ -62,6 +62,18 @@ class AssumeOrderedOperator(InterestedOperator[Instant]):
             self._refuse(batch, position, int(high_water[position]) - self._strictly)
         self._high_water = int(high_water[-1])
         return Emission((batch,))
+
+    def expect_from(self, newest: Instant) -> None:
+        """Learn that rows up to this time have come which did not reach this step, for nobody is interested in them."""
+        if newest > BEGINNING:
+            self._high_water = max(self._high_water, newest + self._strictly)
+
+    def is_broken_by(self, batch: EventBatch) -> bool:
+        """Whether rows of a batch are not in order, among each other or behind those that came before."""
+        times = batch.data().start
+        if self._strictly and (times[1:] == times[:-1]).any():
+            return True
+        return bool(first_step_back(times, self._high_water) != NOBODY)
 
     def _refuse(self, batch: EventBatch, position: int, after: Instant) -> None:
         came = show_row(self._schema.show(batch.slice(position, position + 1)), 0)

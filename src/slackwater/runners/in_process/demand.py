@@ -24,7 +24,6 @@ from slackwater.events.changes import ChangeLog, concerned_from
 from slackwater.events.kinds import Kind
 from slackwater.events.shown_values import show_row
 from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
-from slackwater.kernels.steps_back import first_step_back
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
 from slackwater.operators.interest import Interest
 from slackwater.operators.judge_changes import JudgeChangesOperator
@@ -103,10 +102,15 @@ class SourceDriver(Output):
         return wanted
 
     def _breaks_order(self, batch: EventBatch) -> bool:
-        """Whether rows go back in time that were said to be in order: then who checks that must see all of them."""
-        if not any(isinstance(arc.consumer.operator, AssumeOrderedOperator) for arc in self.arcs):
-            return False
-        return first_step_back(batch.data().start, self.newest) != NOBODY
+        """Whether rows go back in time that were said to be in order: then who checks that must see all of them.
+
+        Who checks does not see the rows that are left out here, but learns how far they came.
+        """
+        readers = (arc.consumer.operator for arc in self.arcs)
+        checks = [reader for reader in readers if isinstance(reader, AssumeOrderedOperator)]
+        for check in checks:
+            check.expect_from(self.newest)
+        return any(check.is_broken_by(batch) for check in checks)
 
     def drop(self, max_rows: int) -> bool:
         """Take the next rows and forget them: all that the source led to has been cut off. Say whether there were."""
