@@ -87,6 +87,8 @@ class MergeReplicas(StepNode):
     """The replicas as the user knows them: rewrites put other nodes in the place of these."""
 
     left_out: LeftOutRows = LeftOutRows.drop()  # noqa: RUF009 - a frozen value
+    known: bool = False
+    """Whether they are known to be replicas, so that it need not be found out how much they share."""
 
     verb = "merge_replicas"
 
@@ -194,6 +196,8 @@ class MergeReplicas(StepNode):
     def build(self, step: str, resume: Any = None) -> ReplicaMerge[Any]:
         """Make the operator; replicas that do not take part from the beginning are left out, or told from when on."""
         merge = self._built(f"step {step!r}", resume)
+        if self.known:
+            merge.take_for_replicas()
         if resume is None:
             for port in sorted({*self.attendance.waiting, *self.attendance.tells_from}):
                 merge.detach(port)

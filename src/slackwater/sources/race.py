@@ -12,17 +12,20 @@ what counts is that `PushSource.wanted_from` of one query comes to `Query.ignore
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slackwater.errors import NeedsOrder, PlanError, StepFailed, message
+from slackwater.plan.merging_steps import MergeReplicas
+from slackwater.plan.ordering_steps import Sort
 from slackwater.sources.push import CAPACITY, PushSource
 from slackwater.sources.stream import stream
 from slackwater.streams.event_stream import EventStream
+from slackwater.streams.ordered import OrderedStream
 from slackwater.streams.replicas import merge_replicas
 
 if TYPE_CHECKING:
     from slackwater.progress.clock import Clock
-    from slackwater.streams.ordered import OrderedStream
 
 BATCH_ROWS = 1_000
 """Rows that a plan takes at once: what it has begun it ends, though the others may have told it in the meantime."""
@@ -64,7 +67,7 @@ class Race:
             PushSource(plan.schema, name=f"plan {number}", capacity=capacity) for number, plan in enumerate(plans)
         ]
         replicas = [_replica(source, plan) for source, plan in zip(self._sources, plans, strict=True)]
-        self.merged: OrderedStream = merge_replicas(*replicas)
+        self.merged = _of_known_replicas(merge_replicas(*replicas))
         self._queries = [
             plan.open(source.push, clock=clock, batch_rows=batch_rows)
             for source, plan in zip(self._sources, plans, strict=True)
@@ -107,3 +110,11 @@ def _replica(source: PushSource, plan: EventStream) -> OrderedStream:
     """What a plan gives, as a stream of the query that merges."""
     time, until = plan.node.schema.time, plan.node.schema.until
     return stream(source, time=time.name, until=None if until is None else until.name).assume_ordered()
+
+
+def _of_known_replicas(merged: OrderedStream) -> OrderedStream:
+    """The same merge, which need not find out whether plans of one query share their rows."""
+    merge = merged.node.input if isinstance(merged.node, Sort) else merged.node
+    assert isinstance(merge, MergeReplicas)
+    known = replace(merge, known=True)
+    return OrderedStream(Sort(known) if isinstance(merged.node, Sort) else known)

@@ -25,7 +25,7 @@ LEAST_COMPARED: Final = 1_000
 
 _REMEMBERED: Final = 1 << 16
 _COMPARED_AT_ONCE: Final = 1_024
-_ENOUGH: Final = 2 * LEAST_COMPARED
+_ENOUGH: Final = LEAST_COMPARED
 
 
 class Overlap(NamedTuple):

@@ -160,11 +160,17 @@ class ReplicaMerge(Operator[StateT]):
         """Compare some rows that are passed over with what went out; for merges that emit in order of promises."""
         self._sample = OverlapSample()
 
+    def take_for_replicas(self) -> None:
+        """Compare nothing: it is known that all are replicas of one stream, and to spare them work matters more."""
+        self._sample = None
+
     def overlap(self) -> Overlap:
         """How many rows of replicas others have, too, and how many only some have, as far as that is known."""
+        return self._known_overlap() + self.sampled_overlap()
+
+    def _known_overlap(self) -> Overlap:
         counts = self.left_out_by_replica()
-        known = Overlap(sum(one.duplicates for one in counts), sum(one.contradicted for one in counts))
-        return known + self.sampled_overlap()
+        return Overlap(sum(one.duplicates for one in counts), sum(one.contradicted for one in counts))
 
     def sampled_overlap(self) -> Overlap:
         """The part of it that is no part of the state: what was found by comparing rows that are passed over."""

@@ -19,6 +19,7 @@ from slackwater.operators.left_out import LeftOut
 from slackwater.operators.merging.diverted_rows import CONTRADICTED, PASSED_OVER, REVISION_PASSED_OVER
 from slackwater.operators.merging.kept_word import element_at
 from slackwater.operators.merging.open_events import NO_OPEN_EVENTS, OpenEvents
+from slackwater.operators.merging.overlap import Overlap
 from slackwater.operators.merging.replica_merge import Replica, ReplicaMerge
 from slackwater.operators.row_bytes import WORD, RowCodec
 from slackwater.policies.agreement import Agreement, Revise, Tell
@@ -184,6 +185,9 @@ class RevisedReplicas(ReplicaMerge[StateT]):
     def _left_out_of(self, port: Port) -> LeftOut:
         duplicates, contradicted, passed_over, revised = self._standing[port, standing.DUPLICATES :].tolist()
         return LeftOut(duplicates, contradicted, passed_over, revised)
+
+    def _known_overlap(self) -> Overlap:  # asked for after each batch, and there may be many replicas
+        return Overlap(*self._standing[:, [standing.DUPLICATES, standing.CONTRADICTED]].sum(axis=0).tolist())
 
     def _uncount(self, port: Port, rows: int) -> None:
         self._standing[port, standing.DUPLICATES] -= rows
