@@ -233,6 +233,19 @@ def test_memory_of_rows_that_were_taken_is_let_go() -> None:
     assert len(store) == 69_999
 
 
+def test_rows_that_are_discarded_are_forgotten_and_the_others_are_not() -> None:
+    """In any order, and none at all."""
+    store = RowStore(pa.schema({"n": pa.int64()}))
+    store.append(pa.record_batch({"n": pa.array(range(10), pa.int64())}))
+    store.discard(np.array([7, 2, 3]))
+    assert len(store) == 7
+    store.discard(np.array([], dtype=np.int64))
+    assert len(store) == 7
+    assert store.take(np.array([9, 0, 4])).column("n").to_pylist() == [9, 0, 4]
+    store.discard(np.array([1, 5, 6, 8]))
+    assert len(store) == 0
+
+
 def test_a_snapshot_shares_the_segments_that_a_step_did_not_touch() -> None:
     """The very batches; and it is not changed by what follows."""
     store = _numbered(70_000, 30_000, 10_000)
