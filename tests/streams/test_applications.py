@@ -147,6 +147,20 @@ def test_a_snapshot_may_be_any_stream_that_ends(reader: str, last: int) -> None:
     assert any("promise_at_end#1 complete before 5" in line for line in lines)
 
 
+def test_what_a_snapshot_holds_until_its_end_goes_out_while_the_live_stream_runs() -> None:
+    """Its end was said to be more than a cut: what its sort flushes then is believed, and not kept until all end."""
+    source = sw.PushSource(_ROWS, name="live")
+    rows = [{"at": n, "v": n} for n in (1, 0, 3, 2, 4)]
+    seed = sw.stream(pa.Table.from_pylist(rows, _ROWS), time="at").sort(patience=9, late=sw.Late.drop())
+    started = sw.jumpstart(seed, sw.stream(source, time="at").assume_ordered(), since=5)
+    out: list[int] = []
+    with started.settle().open(lambda told: out.extend(told["at"].to_pylist()), clock=sw.ManualClock()) as query:
+        source.push([{"at": n, "v": n} for n in range(5, 9)])
+        query.work()
+        assert out == list(range(7)), "7 lasts until 8, and is final when 8 has passed"
+    assert out == list(range(9))
+
+
 def test_a_live_stream_that_is_behind_its_snapshot_is_waited_for() -> None:
     """What the snapshot has told stays told; what the live stream tells of the time before is left aside."""
     source = sw.PushSource(_COLUMNS, name="live")
