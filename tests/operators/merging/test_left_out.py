@@ -302,3 +302,17 @@ def test_what_is_left_out_is_what_a_slow_merge_leaves_out(
         watched.take(port, [element])
         expected += slow.take(port, element)
         assert Counter(watched.diverted) == Counter(expected)
+
+
+@pytest.mark.parametrize("case", _REVISED)
+def test_more_rows_than_there_is_room_for_are_diverted_in_turn(case: str) -> None:
+    """One promise lets events out and leaves others out, each many times what is written at once."""
+    operator: Any = _REVISED[case]
+    watched = _Watched(operator(2, NO_ROWS, agreement=Agreement.first(), diverts=True))
+    events = [Insert(("a", number), 5, 7) for number in range(12_000)]
+    watched.take(1, [event for number, event in enumerate(events) if number % 2 or number % 3])
+    watched.take(0, [event for number, event in enumerate(events) if number % 2 == 0])
+    watched.take(0, [Punctuate(9)])
+    left_out = [event for number, event in enumerate(events) if number % 2]
+    assert [event for event, port, reason in watched.diverted if (port, reason) == (1, CONTRADICTED)] == left_out
+    assert watched.merge.left_out().corrections == 2 * len(left_out)
