@@ -165,6 +165,20 @@ def test_a_source_that_somebody_listens_to_is_read_though_another_replica_of_it_
         assert (blue.source.waiting, out.words) == (0, ["b"])
 
 
+@pytest.mark.parametrize("keyed", [True, False])
+def test_an_event_at_the_very_time_that_is_settled_goes_out_at_once(keyed: bool) -> None:
+    """The output is complete before 5; an event at 5 is not late for it, and the first to tell it is believed."""
+    blue, green = _Replica("blue", keyed=keyed), _Replica("green", keyed=keyed)
+    out = _Out()
+    merged = sw.merge_replicas(blue.stream, green.stream, agreement=sw.Agreement.first())
+    with merged.open(out, clock=sw.ManualClock()) as query:
+        blue.tell(_event("a", 1), Punctuate(5))
+        query.work()
+        blue.tell(_event("b", 5, 90))
+        query.work()
+        assert out.words == ["a", "b"]
+
+
 def test_promises_of_a_replica_count_when_it_has_joined() -> None:
     """Not before the merged stream has come as far as it tells everything from."""
     blue, green = _Replica("blue"), _Replica("green")
