@@ -59,3 +59,13 @@ def test_windows_are_made_some_at_a_time(starts: list[int], since: int, length: 
         window for start in starts for window in range(since, bound, _HOP) if window <= start < window + _SIZE
     )
     assert found == sorted(expected.items())
+
+
+def test_one_window_is_made_whole_though_it_needs_more_than_there_is_room_for() -> None:
+    """What starts at one time cannot be parted: it must not be tried again and again."""
+    events = EventBatch.inserts(pa.record_batch({"k": ["a", "b", "c"]}), start=[0] * 3, end=[_PANE] * 3)
+    panes = Partial.of(events, Grouping.of(events.payload.schema, ["k"], {"n": count()}, "test"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_AT_ONCE", 2)
+        (window,) = Panes(Hopping(_SIZE, _HOP)).windows(panes, 0, _HOP)
+    assert window.starts.tolist() == [0, 0, 0]
