@@ -5,13 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import slackwater as sw
 from slackwater.errors import Interrupted, StepFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _python_listens() -> Iterator[None]:
+    """As at a terminal: a process that was started in the background is deaf to Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
 
 _ROWS = [{"at": at} for at in (1, 5, 3, 9, 12, 11, 20)]
 
