@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from slackwater.operators.merging import overlap
 from slackwater.operators.merging.overlap import LEAST_COMPARED, Overlap, OverlapSample
 
 _ROWS = pa.schema({"at": pa.int64(), "x": pa.int64()})
@@ -119,10 +120,16 @@ def test_it_is_said_while_the_query_runs() -> None:
 @given(data=st.data(), seed=st.integers(0, 10**6))
 def test_a_sample_counts_what_a_set_of_all_that_went_out_would(data: st.DataObject, seed: int) -> None:
     """Of few rows each is compared; no row counts as one that others lack if something went out at its time."""
-    rng, sample = Random(seed), OverlapSample()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overlap, "_WORTH_LOOKING", 1)
+        _compare_a_sample_with_a_set(Random(seed), data.draw(st.integers(1, 8)))
+
+
+def _compare_a_sample_with_a_set(rng: Random, rounds: int) -> None:
+    sample = OverlapSample()
     emitted: set[int] = set()
     expected, complete = Overlap(), 0
-    for _ in range(data.draw(st.integers(1, 8))):
+    for _ in range(rounds):
         passed = [rng.randint(0, complete + 5) for _ in range(rng.randint(0, 10))]
         known = [at for at in passed if emitted and min(emitted) <= at < complete]
         shared = sum(at in emitted for at in known)
@@ -137,8 +144,9 @@ def test_a_sample_counts_what_a_set_of_all_that_went_out_would(data: st.DataObje
         assert sample.found == expected
 
 
-def test_a_sample_forgets_what_is_long_over() -> None:
+def test_a_sample_forgets_what_is_long_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """And does not take rows of that time for such that others lack."""
+    monkeypatch.setattr(overlap, "_WORTH_LOOKING", 1)
     sample = OverlapSample()
     for first in range(0, 500_000, 1_000):
         sample.remember(np.arange(first, first + 1_000))

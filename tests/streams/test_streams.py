@@ -47,6 +47,8 @@ _METHODS: dict[str, Callable[[sw.OrderedStream], Any]] = {
     "group_by": lambda stream: stream.group_by("k"),
     "aggregate": lambda stream: stream.aggregate(n=sw.count()),
     "map_windows": lambda stream: stream.map_windows(lambda rows: rows.select(["v"])),
+    "top_rows": lambda stream: stream.top_rows(1, by="v"),
+    "assume_keyed": lambda stream: stream.assume_keyed(),
 }
 
 _METHODS_OF_DISORDERED: dict[str, Callable[[sw.DisorderedStream], Any]] = {
@@ -77,13 +79,13 @@ def test_a_method_returns_a_new_frozen_stream_and_changes_nothing(name: str) -> 
 def test_every_public_method_is_tried() -> None:
     """A new method needs a line above.
 
-    `late` needs a step that diverts, and is tried in test_late_rows.py; `settle`, which returns the stream itself, in
-    test_revised.py.
+    `late` and `left_out` need a step that diverts, and are tried in test_late_rows.py and test_left_out_rows.py;
+    `settle`, which returns the stream itself, in test_revised.py.
     """
     ways_out = {"batches", "disorder", "explain", "for_each", "open", "properties", "run", "schema", "write_parquet"}
     ways_out |= {"shown_as", "start", "to_spark"}
     public = {name for name in dir(sw.OrderedStream) if not name.startswith("_")}
-    assert public - ways_out - {"node", "late", "settle"} == set(_METHODS)
+    assert public - ways_out - {"node", "late", "left_out", "settle"} == set(_METHODS)
     of_disordered = {name for name in dir(sw.DisorderedStream) if not name.startswith("_")}
     assert of_disordered - public == set(_METHODS_OF_DISORDERED)
 

@@ -26,6 +26,9 @@ LEAST_COMPARED: Final = 1_000
 _REMEMBERED: Final = 1 << 16
 _COMPARED_AT_ONCE: Final = 1_024
 _ENOUGH: Final = LEAST_COMPARED
+_WORTH_LOOKING: Final = 250
+
+_NO_TIMES: Times = np.empty(0, dtype=np.int64)
 
 
 class Overlap(NamedTuple):
@@ -80,16 +83,17 @@ class OverlapSample:
 
     >>> sample = OverlapSample()
     >>> sample.remember(np.array([3, 5, 7]))
-    >>> sample.compare(np.array([1, 3, 4, 7, 9]), before=8)
+    >>> sample.compare(np.array([1, 3, 4, 7, 9] * 100), before=8)
     >>> sample.found
-    Overlap(shared=2, alone=1)
+    Overlap(shared=200, alone=100)
     """
 
-    __slots__ = ("_emitted", "_remembered", "_wanted_from", "found")
+    __slots__ = ("_emitted", "_pending", "_remembered", "_wanted_from", "found")
 
     def __init__(self) -> None:
         self._emitted: deque[Times] = deque()
         self._remembered = 0
+        self._pending = _NO_TIMES
         self._wanted_from: Instant = BEGINNING
         self.found = Overlap()
 
@@ -118,14 +122,21 @@ class OverlapSample:
             self._remembered -= len(self._emitted.popleft())
 
     def compare(self, starts: Times, before: Instant) -> None:
-        """Look for some of the rows that start before a time, up to which the output was complete when they came."""
+        """Take rows, to look for some of those before a time up to which the output was complete when they came.
+
+        They are looked for when there are some hundreds of them: to look for one would cost nearly as much.
+        """
         if self.is_enough or not self._emitted:
             return
-        emitted = self._latest()
-        passed = starts[(starts < before) & (starts >= emitted.min())]
+        passed = starts[starts < before]
         some = passed[:: max(1, len(passed) // _COMPARED_AT_ONCE)]
-        shared = int(np.count_nonzero(np.isin(some, emitted)))
-        self.found += Overlap(shared, len(some) - shared)
+        self._pending = np.concatenate([self._pending, some]) if len(some) else self._pending
+        if len(self._pending) >= _WORTH_LOOKING:
+            emitted = self._latest()
+            looked_for = self._pending[self._pending >= emitted.min()]
+            shared = int(np.count_nonzero(np.isin(looked_for, emitted)))
+            self.found += Overlap(shared, len(looked_for) - shared)
+            self._pending = _NO_TIMES
 
     def _latest(self) -> Times:
         """The latest times at which something went out: all of them, from the first of these on."""
