@@ -161,15 +161,7 @@ class Shard:
 
     def totals(self) -> Totals:
         """What it has done since the query began."""
-        compared = sum((one.sampled_overlap() for one in self._merges()), Overlap())
-        return self._before.after(
-            self._rows_in,
-            self._rows_out,
-            self._complete_before,
-            ended=self._ended,
-            shared=compared.shared,
-            only_some=compared.alone,
-        )
+        return self._before.after(self._rows_in, self._rows_out, self._complete_before, ended=self._ended)
 
     def late(self) -> int:
         """How many rows have been late since the query began."""
@@ -184,8 +176,12 @@ class Shard:
         return sum((operator.left_out() for operator in self._operators.values()), NONE_LEFT_OUT)
 
     def overlap(self) -> Overlap:
-        """How many rows of replicas others have, too, and how many only some have, as far as that is known."""
-        return sum((one.overlap() for one in self._merges()), Overlap(self._before.shared, self._before.only_some))
+        """How many rows of replicas others have, too, and how many only some have, as far as that is known.
+
+        What was compared by sample is that of this micro-batch alone: it depends on what happens to be in memory, and
+        a micro-batch that is done twice must be stored as the same bytes.
+        """
+        return sum((one.overlap() for one in self._merges()), Overlap())
 
     def _merges(self) -> list[ReplicaMerge[Any] | MergeByColumnOperator]:
         return [one for one in self._operators.values() if isinstance(one, ReplicaMerge | MergeByColumnOperator)]

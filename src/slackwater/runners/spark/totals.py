@@ -12,7 +12,7 @@ class Totals:
     """Sums over all micro-batches.
 
     >>> Totals().after(rows_in=3, rows_out=2, complete_before=7)
-    Totals(rows_in=3, rows_out=2, complete_before=7, ended=False, shared=0, only_some=0)
+    Totals(rows_in=3, rows_out=2, complete_before=7, ended=False)
     """
 
     rows_in: int = 0
@@ -23,23 +23,7 @@ class Totals:
     ended: bool = False
     """Whether all that was held has been given out, since nothing is to come any more."""
 
-    shared: int = 0
-    """Of the rows that merges of replicas passed over and compared, those that others have, too."""
-
-    only_some: int = 0
-    """Of these rows, those that others lack."""
-
-    def after(
-        self,
-        rows_in: int,
-        rows_out: int,
-        complete_before: Instant,
-        *,
-        ended: bool = False,
-        shared: int = 0,
-        only_some: int = 0,
-    ) -> Totals:
+    def after(self, rows_in: int, rows_out: int, complete_before: Instant, *, ended: bool = False) -> Totals:
         """Take in what a micro-batch did."""
         newest = max(self.complete_before, complete_before)
-        rows = self.rows_in + rows_in, self.rows_out + rows_out
-        return Totals(*rows, newest, self.ended or ended, self.shared + shared, self.only_some + only_some)
+        return Totals(self.rows_in + rows_in, self.rows_out + rows_out, newest, self.ended or ended)
