@@ -48,10 +48,10 @@ class Metrics:
     """Rows of replicas that a merge has neither sent nor left out yet."""
 
     shared: int = 0
-    """Rows of replicas that others are known to have, too."""
+    """Rows of replicas, in this micro-batch, that others are known to have, too."""
 
     only_some: int = 0
-    """Rows of replicas that others are known to lack; the rest are not compared."""
+    """Rows of replicas, in this micro-batch, that others are known to lack; the rest are not compared."""
 
     open_events: int = 0
     """Events without an end that hold up a merge of revised replicas."""

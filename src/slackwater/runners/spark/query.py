@@ -144,26 +144,37 @@ class SparkQuery:
         included. `held` are the rows and groups that wait: more rows, a flush or a timeout lets them out.
         `replicas` are those that columns tell apart, `replicas_waiting` those of them whose promises do not count yet,
         and `replicas_taken_over` those that lead because the others had fallen silent. `complete_before` is how far all
-        outputs have come, in words for calendar time; None if they have not begun. Where replicas hardly share
-        rows, so that they probably are none, `warning` says so; `shared` and `only_some` count what was compared.
+        outputs have come, in words for calendar time; None if they have not begun. `shared` and `only_some` count what
+        was compared of the replicas' rows in the micro-batch; where, in all micro-batches that Spark remembers,
+        they hardly share any, so that they are probably no replicas, `warning` says so.
         `open_events` are those without an end that hold up a merge of revised replicas, the first `open_events_from`.
         """
+        reports = [(one, numbers) for one in self._reports() if (numbers := _observed(one)).get("shards")]
+        if not reports:
+            return {}
+        report, numbers = reports[-1]
+        compared = sum((Overlap(one["shared"], one["only_some"]) for _, one in reports), Overlap())
+        first = numbers["open_events_from"] if numbers["open_events"] else BEGINNING
+        numbers["open_events_from"] = self._shown(first)
+        numbers["complete_before"] = self._shown(numbers["complete_before"])
+        numbers |= _warning_of(compared)
+        return {"batch_id": report["batchId"], "seconds": report["batchDuration"] / 1_000, **numbers}
+
+    def _reports(self) -> list[Any]:
+        """What Spark says of its last micro-batches, a hundred unless the session has it otherwise."""
         runs = (self.spark,) if self.before is None else (self.before, self.spark)
-        for one in reversed([one for run in runs for one in run.recentProgress]):
-            observed = one["observedMetrics"].get(OBSERVED)
-            numbers = {} if observed is None else _named(observed.asDict())
-            if numbers.get("shards"):
-                first = numbers["open_events_from"] if numbers["open_events"] else BEGINNING
-                numbers["open_events_from"] = self._shown(first)
-                numbers["complete_before"] = self._shown(numbers["complete_before"])
-                numbers |= _warning_of(Overlap(numbers["shared"], numbers["only_some"]))
-                return {"batch_id": one["batchId"], "seconds": one["batchDuration"] / 1_000, **numbers}
-        return {}
+        return [one for run in runs for one in run.recentProgress]
 
     def _shown(self, instant: Instant) -> str | int | None:
         if instant == BEGINNING:
             return None
         return format_instant(instant, calendar=self.calendar) if self.calendar or instant == FOREVER else instant
+
+
+def _observed(report: Any) -> dict[str, Any]:
+    """The metrics of all shards in a micro-batch; nothing where none has worked."""
+    observed = report["observedMetrics"].get(OBSERVED)
+    return {} if observed is None else _named(observed.asDict())
 
 
 def _warning_of(overlap: Overlap) -> dict[str, str]:

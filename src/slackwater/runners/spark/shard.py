@@ -74,6 +74,7 @@ class Shard:
         self._complete_before: Instant = BEGINNING
         self._ended = False
         self.late_before, self.duplicates_before = self.late(), self.duplicates()
+        self._overlap_before = self._overlap()
         """How many rows had been late, and how many left out, when this was made."""
 
         self._silence = None if timeout is None else Silence.in_plan(plan, timeout)
@@ -176,11 +177,15 @@ class Shard:
         return sum((operator.left_out() for operator in self._operators.values()), NONE_LEFT_OUT)
 
     def overlap(self) -> Overlap:
-        """How many rows of replicas others have, too, and how many only some have, as far as that is known.
+        """Of the rows of this micro-batch, how many other replicas have, too, and how many only some, as far as known.
 
-        What was compared by sample is that of this micro-batch alone: it depends on what happens to be in memory, and
-        a micro-batch that is done twice must be stored as the same bytes.
+        What is compared by sample is no part of the state: it depends on what happens to be in memory, and a
+        micro-batch that is done twice must be stored as the same bytes.
         """
+        now, before = self._overlap(), self._overlap_before
+        return Overlap(now.shared - before.shared, now.alone - before.alone)
+
+    def _overlap(self) -> Overlap:
         return sum((one.overlap() for one in self._merges()), Overlap())
 
     def _merges(self) -> list[ReplicaMerge[Any] | MergeByColumnOperator]:
