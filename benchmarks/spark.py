@@ -45,6 +45,7 @@ _STORE = "spark.sql.streaming.stateStore.providerClass"
 _IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 def run(report: Report, *, quick: bool) -> None:
@@ -113,11 +114,15 @@ class Lab:
         taken = [one["durationMs"]["triggerExecution"] / 1e3 for one in query.recentProgress if one["numInputRows"]]
         return taken[int(warm * len(taken)) :]
 
-    def write(self, frame: Callable[[], DataFrame], checkpoint: str, store: str = _ROCKS_DB) -> Any:
-        """Start a query that writes nothing, on a state store, with as many partitions as there are cores."""
+    def write(self, frame: Callable[[], DataFrame], checkpoint: str, store: str = _ROCKS_DB, version: int = 1) -> Any:
+        """Start a query that writes nothing, on a state store, with as many partitions as there are cores.
+
+        What to_spark() gives needs version 2 of state checkpoints; others have the one that Spark has by default.
+        """
         conf = self.session.conf
-        before = {name: conf.get(name, None) for name in (_STORE, _CHANGELOG, "spark.sql.shuffle.partitions")}
+        before = {name: conf.get(name, None) for name in (_STORE, _CHANGELOG, _FORMAT, "spark.sql.shuffle.partitions")}
         conf.set(_STORE, store)
+        conf.set(_FORMAT, str(version))
         conf.set(_CHANGELOG, "true")
         conf.set("spark.sql.shuffle.partitions", "2")
         try:
@@ -229,7 +234,7 @@ def _sort(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
             lab,
             {
                 "identity": partial(lab.write, identity),
-                "to_spark": partial(lab.write, partial(_as_frame, of_frame)),
+                "to_spark": partial(lab.write, partial(_as_frame, of_frame), version=2),
                 "start": partial(_started, of_frame),
                 "files": partial(_started, of_files),
             },
@@ -273,7 +278,7 @@ def _merge(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
         seconds = _in_turn(
             lab,
             {
-                "to_spark": partial(lab.write, partial(_as_frame, of_frames)),
+                "to_spark": partial(lab.write, partial(_as_frame, of_frames), version=2),
                 "start": partial(_started, of_frames),
                 "files": partial(_started, of_files),
                 "deduplicate": partial(_started, deduplicated),
