@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from slackwater.runners.runner import Result
     from slackwater.runners.spark.query import SparkQuery
     from slackwater.runners.spark.sinks import AnySink
-    from slackwater.streams.late_rows import Callback
+    from slackwater.streams.diverted_rows import Callback
 
 SubPlan: TypeAlias = Callable[[OrderedStream], OrderedStream]
 """A query that is written once and built for every band."""

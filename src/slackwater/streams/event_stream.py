@@ -20,8 +20,8 @@ from slackwater.policies.keep import Keep
 from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling
 from slackwater.progress.instants import as_duration
+from slackwater.streams.diverted_rows import nearest_diverted_stream
 from slackwater.streams.grouped import GroupedStream
-from slackwater.streams.late_rows import nearest_diverted_stream
 from slackwater.streams.stream import Stream
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from slackwater.progress.saturating import within_int64
 from slackwater.runners.in_process.interrupts import DeferredInterrupt
 from slackwater.runners.in_process.runner import InProcessRunner
 from slackwater.runners.runner import Result
-from slackwater.streams.late_rows import diverted_streams, require_diverted_rows_taken
+from slackwater.streams.diverted_rows import diverted_streams, require_diverted_rows_taken
 from slackwater.streams.sinks import TableSink
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from slackwater.runners.in_process.standing import ReplicaStanding
     from slackwater.runners.in_process.state import Snapshot
     from slackwater.runners.runner import Counters
-    from slackwater.streams.late_rows import Callback
+    from slackwater.streams.diverted_rows import Callback
     from slackwater.streams.stream import Stream
 
 

@@ -11,7 +11,7 @@ from slackwater.plan.probe import name_outputs
 from slackwater.plan.revising_steps import AssumeKeyed, SelectRevised, Settle, WhereRevised
 from slackwater.plan.row_steps import with_wide_dictionaries
 from slackwater.streams.disordered import DisorderedStream
-from slackwater.streams.late_rows import nearest_diverted_stream
+from slackwater.streams.diverted_rows import nearest_diverted_stream
 from slackwater.streams.ordered import OrderedStream
 from slackwater.streams.stream import Stream
 

@@ -13,7 +13,7 @@ from slackwater.disorder.profile import DisorderProfile
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.plan.explain import explain
-from slackwater.streams.late_rows import only_late_stream, require_diverted_rows_taken
+from slackwater.streams.diverted_rows import only_late_stream, require_diverted_rows_taken
 from slackwater.streams.on_spark import start_together, to_spark
 from slackwater.streams.query import Query, run_into, run_together, starts_of
 from slackwater.streams.sinks import ParquetSink, TableSink
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from slackwater.runners.spark.query import SparkQuery
     from slackwater.runners.spark.sinks import AnySink
     from slackwater.runners.spark.source import Frame
-    from slackwater.streams.late_rows import Callback
+    from slackwater.streams.diverted_rows import Callback
 
 
 @dataclass(frozen=True)

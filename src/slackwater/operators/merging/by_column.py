@@ -458,10 +458,6 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         """How many rows of replicas others have, too, and how many only some have, as far as that is known."""
         return self._merge.overlap()
 
-    def sampled_overlap(self) -> Overlap:
-        """The part of it that is no part of the state."""
-        return self._merge.sampled_overlap()
-
     def left_out_by_replica(self) -> list[LeftOut]:
         """The same for each replica, in the order in which they appeared; nothing is said of those that wait."""
         return self._merge.left_out_by_replica()

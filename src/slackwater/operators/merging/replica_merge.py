@@ -166,15 +166,11 @@ class ReplicaMerge(Operator[StateT]):
 
     def overlap(self) -> Overlap:
         """How many rows of replicas others have, too, and how many only some have, as far as that is known."""
-        return self._known_overlap() + self.sampled_overlap()
+        return self._known_overlap() + (Overlap() if self._sample is None else self._sample.found)
 
     def _known_overlap(self) -> Overlap:
         counts = self.left_out_by_replica()
         return Overlap(sum(one.duplicates for one in counts), sum(one.contradicted for one in counts))
-
-    def sampled_overlap(self) -> Overlap:
-        """The part of it that is no part of the state: what was found by comparing rows that are passed over."""
-        return Overlap() if self._sample is None else self._sample.found
 
     def open_events(self) -> OpenEvents:
         """The events without an end that hold up the output; none where events do not wait for their ends."""

@@ -5,9 +5,9 @@
     commits/7      that micro-batch 7 is done, and which attempts its states are of: the last one counts
     sources/0/7    the files that a source came to, one log after another; 9.compact has all those before it, too
 
-Of most damage Spark says something, but not in which file it is ("Input length = 1"). Of some it says nothing: a log of
-source files that is missing, or has lost its lines, makes it read these files a second time. Other sources than files
-have logs of their own kind, which are left alone, and so are versions of Spark's logs that are not known here.
+Of most damage Spark says something, but not in which file it is ("Input length = 1"). Of some it says nothing: with a
+log of source files that has lost its lines it goes on, and its output is wrong. Other sources than files have logs of
+their own kind, which are left alone, and so are versions of Spark's logs that are not known here.
 
 Cost: one read for each of these files, about ten, and one listing for each folder, at each start.
 """
