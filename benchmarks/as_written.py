@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from slackwater.plan import rewrites
+from slackwater.plan.rewrites import optimizer as rewrites
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -40,7 +40,7 @@ from merge_feeding import (
 )
 from replicated import Generator
 from slackwater.events.kinds import Kind
-from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
+from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.policies.agreement import Agreement, Revise
 
 if TYPE_CHECKING:

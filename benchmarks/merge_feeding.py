@@ -15,13 +15,13 @@ from held import held_bytes
 from measure import interleaved, medians
 from slackwater.events.gather import no_rows
 from slackwater.operators.emission import Emission
-from slackwater.operators.merging.cleanse import CleanseOperator
-from slackwater.operators.merging.ordered_alike import MergeOrderedAlike
-from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
-from slackwater.operators.merging.revised import MergeRevised
-from slackwater.operators.merging.revised_apart import MergeRevisedApart
-from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
-from slackwater.operators.merging.strictly_ordered import MergeStrictlyOrdered
+from slackwater.operators.replicas.multiset import MergeRevised
+from slackwater.operators.replicas.ordered_same_ties import MergeOrderedAlike
+from slackwater.operators.replicas.ordered_with_key import MergeOrderedWithKey
+from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
+from slackwater.operators.replicas.settle import CleanseOperator
+from slackwater.operators.replicas.strictly_ordered import MergeStrictlyOrdered
+from slackwater.testing.reference.naive_merge import MergeRevisedApart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

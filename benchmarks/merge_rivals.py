@@ -12,8 +12,8 @@ from merge_feeding import BATCH, batches_of, elements_in, merge_all, speeds, tur
 from python_merge import PythonMerge
 from replicated import Generator
 from slackwater.events.elements import elements_of
-from slackwater.operators.merging.revised import MergeRevised
-from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
+from slackwater.operators.replicas.multiset import MergeRevised
+from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicated import Generator
-from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
+from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

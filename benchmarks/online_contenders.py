@@ -21,7 +21,7 @@ from online_rivals import (
 from other_numpy import SUFFIX, held
 from paper_impatience import PaperImpatience
 from rivals import numpy_packed, numpy_stable
-from slackwater.kernels.impatience_sort import ImpatienceSorter
+from slackwater.kernels.sorting.impatience_sort import ImpatienceSorter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

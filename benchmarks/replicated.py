@@ -20,7 +20,7 @@ import slackwater as sw
 from slackwater.events.batch import EventBatch
 from slackwater.events.kinds import Kind
 from slackwater.events.schema import EventSchema
-from slackwater.operators.early_aggregate import EarlyAggregateOperator
+from slackwater.operators.aggregate.early import EarlyAggregateOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 import disordered
 import slackwater as sw
 from measure import interleaved
-from slackwater.plan.ordering_steps import Punctuate, Sort
-from slackwater.plan.row_steps import AssignWindow, RowStep, Select, Where
+from slackwater.plan.nodes.ordering import Punctuate, Sort
+from slackwater.plan.nodes.rows import AssignWindow, RowStep, Select, Where
 from slackwater.policies.windows import Tumbling
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from other_numpy import SUFFIX, held
 from paper_impatience import PaperImpatience
 from polars_buffer import PolarsBuffer
 from rivals import numpy_packed
-from slackwater.kernels.impatience_sort import ImpatienceSorter
+from slackwater.kernels.sorting.impatience_sort import ImpatienceSorter
 from sort_streams import latency_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 from measure import interleaved, least, medians
 from other_numpy import beside, better
 from rivals import FAST, FRAMES, PLAIN, check, numpy_unstable, values_only
-from slackwater.kernels.sort_times import sort_times
+from slackwater.kernels.sorting.sort_times import sort_times
 from sort_streams import CHOSEN, GENERATORS, NEARLY_ORDERED, ONE_PERCENT, is_disordered
 
 if TYPE_CHECKING:

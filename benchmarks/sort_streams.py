@@ -9,7 +9,7 @@ import numpy as np
 
 import disordered
 from slackwater.disorder.profile import DisorderProfile
-from slackwater.kernels.measure_disorder import count_runs, deal_onto_runs
+from slackwater.kernels.sorting.measure_disorder import count_runs, deal_onto_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 import disordered
 import slackwater as sw
 from measure import medians
-from slackwater.runners.spark.folder_sink import FolderSink
+from slackwater.runners.spark.output.folder_sink import FolderSink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

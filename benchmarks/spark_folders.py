@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import SparkSession
 
 from measure import interleaved, medians
-from slackwater.runners.spark.folder_sink import FolderSink, OwnedFolder
-from slackwater.runners.spark.ownership import next_run
-from slackwater.runners.spark.places import place_of
+from slackwater.runners.spark.checkpoint.ownership import next_run
+from slackwater.runners.spark.output.folder_sink import FolderSink, OwnedFolder
+from slackwater.runners.spark.storage.places import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ import slackwater as sw
 from slackwater.operators.emission import LATE, Emission, band_output
 from slackwater.operators.operator import Operator
 from slackwater.plan.node import SideOutput
+from slackwater.plan.nodes.rows import RowStep
 from slackwater.plan.properties import Order, Properties
-from slackwater.plan.row_steps import RowStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,7 @@ from slackwater.policies.left_out_rows import LeftOutRows
 from slackwater.policies.punctuations import Punctuations
 from slackwater.progress.clock import ManualClock, SystemClock
 from slackwater.progress.instants import BEGINNING, FOREVER
-from slackwater.runners.runner import Result
+from slackwater.runners.result import Result
 from slackwater.sources.changes import changes
 from slackwater.sources.push import PushSource
 from slackwater.sources.race import Race

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.disorder.profile import DisorderProfile
-from slackwater.kernels.measure_disorder import deal_onto_runs
+from slackwater.kernels.sorting.measure_disorder import deal_onto_runs
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.testing.oracles import disorder as oracle
 

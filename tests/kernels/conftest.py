@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from slackwater.kernels.block_sort import BLOCK
+from slackwater.kernels.sorting.block_sort import BLOCK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

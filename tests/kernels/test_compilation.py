@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import slackwater
-from slackwater.kernels.measure_disorder import _count_falls, count_runs
+from slackwater.kernels.sorting.measure_disorder import _count_falls, count_runs
 
 _PROCESSES = 4
 
@@ -108,7 +108,7 @@ def test_the_library_works_where_nothing_can_be_written(tmp_path: Path, temporar
     env |= {"HOME": nowhere, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     env |= {"TMPDIR": str(tmp_path / "temporary")} if temporary == "some" else {}
     patch = "" if temporary == "some" else "import tempfile; tempfile.gettempdir = lambda: '/proc/nowhere'; "
-    count = "import slackwater, numpy; from slackwater.kernels.measure_disorder import count_runs; "
+    count = "import slackwater, numpy; from slackwater.kernels.sorting.measure_disorder import count_runs; "
     said = f"{patch}{count}print(count_runs(numpy.array([3, 1, 2])))"
     found = subprocess.run([sys.executable, "-c", said], env=env, cwd=tmp_path, capture_output=True, text=True)  # noqa: S603, PLW1510
     assert found.stdout == "2\n", found.stderr

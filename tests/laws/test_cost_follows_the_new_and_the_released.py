@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.schema import EventSchema
-from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
+from slackwater.operators.replicas.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.sort import SortOperator
 from slackwater.operators.union import UnionOperator
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.operators.banded_aggregate import BandedAggregateOperator
+from slackwater.operators.aggregate.banded import BandedAggregateOperator
 from slackwater.operators.emission import LATE
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.sort import SortOperator

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.errors import BadTime, PlanError
-from slackwater.plan.ordering_steps import Punctuate, Sort
+from slackwater.plan.nodes.ordering import Punctuate, Sort
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import slackwater as sw
 from slackwater.errors import BadTime
 from slackwater.events.elements import Insert
-from slackwater.kernels.impatience_sort import ImpatienceSorter
-from slackwater.kernels.sort_times import sort_times
+from slackwater.kernels.sorting.impatience_sort import ImpatienceSorter
+from slackwater.kernels.sorting.sort_times import sort_times
 from slackwater.policies.cadence import Cadence, Occasion
 from slackwater.policies.matching import Within
 from slackwater.progress.instants import BEGINNING, FOREVER

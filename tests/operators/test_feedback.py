@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from slackwater.events.batch import EventBatch
 from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
-from slackwater.operators.aggregate import AggregateOperator
+from slackwater.operators.aggregate.aggregate import AggregateOperator
+from slackwater.operators.aggregate.map_windows import MapWindowsOperator
 from slackwater.operators.interest import Interest
 from slackwater.operators.map_batches import MapBatchesOperator, without_ends
-from slackwater.operators.map_windows import MapWindowsOperator
-from slackwater.operators.merging.replica_merge import ReplicaMerge
-from slackwater.operators.merging.revised import MergeRevised
-from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.operator import Operator
+from slackwater.operators.replicas.multiset import MergeRevised
+from slackwater.operators.replicas.replica_merge import ReplicaMerge
+from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.select import SelectOperator
 from slackwater.operators.sort import SortOperator
 from slackwater.operators.where import WhereOperator

@@ -22,12 +22,12 @@ from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.elements import Element, Insert, Punctuate, batch_of, elements_of
 from slackwater.events.gather import no_columns
 from slackwater.events.schema import EventSchema
-from slackwater.kernels import impatience_sort
+from slackwater.kernels.sorting import impatience_sort
 from slackwater.operators.emission import NOTHING
 from slackwater.operators.sort import SortOperator, SortState
 from slackwater.plan.node import StepNode
-from slackwater.plan.ordering_steps import Sort
-from slackwater.plan.rewrites import as_planned
+from slackwater.plan.nodes.ordering import Sort
+from slackwater.plan.rewrites.optimizer import as_planned
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.testing.strategies import batch_cuts, disordered_batches
 

@@ -17,9 +17,9 @@ import slackwater as sw
 from slackwater.events.batch import EventBatch
 from slackwater.events.elements import Insert, elements_of
 from slackwater.events.schema import EventSchema
-from slackwater.operators.join import JoinOperator
+from slackwater.operators.match.join import JoinOperator
 from slackwater.operators.union import UnionOperator
-from slackwater.plan.row_steps import Where
+from slackwater.plan.nodes.rows import Where
 from slackwater.policies.matching import Within
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from slackwater.disorder.profile import DisorderProfile
-from slackwater.kernels.patience_dealing import PatienceSorter, runs_over_time
 from slackwater.testing.oracles import disorder
 from slackwater.testing.oracles.impatience import ImpatienceOracle, least_moves, moves_in_rounds
+from slackwater.testing.reference.patience_dealing import PatienceSorter, runs_over_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ import pytest
 
 from slackwater.errors import BrokenPunctuation, Incompatible
 from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
-from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
+from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.policies.agreement import Agreement, Revise
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.temporal.compatibility import (

@@ -17,8 +17,8 @@ from slackwater.operators.window import windowed_schema
 from slackwater.plan.probe import name_outputs, probe_computations, probe_window_function
 
 if TYPE_CHECKING:
-    from slackwater.operators.expressions import Computation
-    from slackwater.operators.map_windows import WindowFunction
+    from slackwater.columns.expressions import Computation
+    from slackwater.operators.aggregate.map_windows import WindowFunction
 
 _SCHEMA = EventSchema.of(
     pa.schema(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.events.elements import Insert
-from slackwater.plan.rewrites import as_run
+from slackwater.plan.rewrites.optimizer import as_run
 from slackwater.policies.keep import Keep
 from slackwater.testing.by_column_cases import in_order_of_arrival
 from slackwater.testing.oracles.deduplicate import deduplicate_oracle

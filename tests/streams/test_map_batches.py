@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import slackwater as sw
 from slackwater.errors import PlanError, SchemaMismatch, StepFailed
 from slackwater.operators.pass_through import PassThroughOperator
-from slackwater.plan.row_steps import RowStep
+from slackwater.plan.nodes.rows import RowStep
 
 if TYPE_CHECKING:
     from slackwater.operators.operator import Operator

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.operators.merging import overlap
-from slackwater.operators.merging.overlap import LEAST_COMPARED, Overlap, OverlapSample
+from slackwater.operators.replicas import overlap
+from slackwater.operators.replicas.overlap import LEAST_COMPARED, Overlap, OverlapSample
 
 _ROWS = pa.schema({"at": pa.int64(), "x": pa.int64()})
 _KINDS = ["R0", "R1", "R2", "R3", "R4"]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.errors import BadElement, NeedsOrder, PlanError, SchemaMismatch
-from slackwater.plan.merging_steps import Case, MergeReplicas
 from slackwater.plan.node import walk
+from slackwater.plan.nodes.replicas import Case, MergeReplicas
 from slackwater.policies.agreement import Revise
 from slackwater.testing.change_rows import change_rows, change_schema, events_of
 from slackwater.testing.merging_cases import keyed_tables, tables_with_duplicates

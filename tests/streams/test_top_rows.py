@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.errors import NeedsOrder, PlanError, SchemaMismatch
-from slackwater.plan.merging_steps import Case, MergeReplicas
+from slackwater.plan.nodes.replicas import Case, MergeReplicas
 
 _SCHEMA = pa.schema({"at": pa.int64(), "who": pa.dictionary(pa.int32(), pa.string()), "v": pa.float64()})
 _ROWS = st.lists(

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slackwater.operators.alive_rows import reach
+from slackwater.operators.match.alive_rows import reach
 
 _TOOL = Path(__file__).parents[2] / "tools" / "mutants"
 sys.path.insert(0, str(_TOOL))
@@ -66,14 +66,14 @@ def test_the_tests_of_a_compiled_loop_are_those_that_enter_its_callers() -> None
     """A loop is not seen to be entered: the functions that call it stand for it."""
     notes = Notes()
     for test, function, seconds in (
-        ("tests/laws/test_slow.py::test_it", "kernels/past_grid.py:past_grid", 3.0),
-        ("tests/laws/test_quick.py::test_it", "kernels/past_grid.py:past_grid", 0.1),
-        ("tests/kernels/test_past_grid.py::test_it", "kernels/past_grid.py:past_grid", 0.2),
+        ("tests/laws/test_slow.py::test_it", "kernels/progress/past_grid.py:past_grid", 3.0),
+        ("tests/laws/test_quick.py::test_it", "kernels/progress/past_grid.py:past_grid", 0.1),
+        ("tests/kernels/test_past_grid.py::test_it", "kernels/progress/past_grid.py:past_grid", 0.2),
         ("tests/operators/test_other.py::test_it", "operators/sort.py:SortOperator.on_batch", 0.1),
     ):
         notes.add(json.dumps({"test": test, "seconds": seconds, "enters": [function]}))
     nearest = NearestTests(_PROJECT, notes)
-    chosen = nearest.of(Path("src/slackwater/kernels/past_grid.py"), "_past_grid", 2.0)
+    chosen = nearest.of(Path("src/slackwater/kernels/progress/past_grid.py"), "_past_grid", 2.0)
     assert chosen.tests == ["tests/kernels/test_past_grid.py::test_it", "tests/laws/test_quick.py::test_it"]
     assert chosen.left_out == 1, "the slow one would take longer than there is time"
 
@@ -119,7 +119,7 @@ def test_every_explained_change_is_still_there() -> None:
 
 def test_a_plain_function_is_changed_wherever_it_is_known() -> None:
     """Its code is replaced, not its name: also those who imported it by name run the changed one."""
-    file = Path("src/slackwater/operators/alive_rows.py")
+    file = Path("src/slackwater/operators/match/alive_rows.py")
     (change,) = [one for one in changes_of((_PROJECT / file).read_text()) if one.key.endswith("distance), 2)")]
     known, code = reach, reach.__code__
     assert known(np.array([5]), 10).tolist() == [16]
@@ -154,7 +154,7 @@ def cuts():
     return _find_slices(np.arange(1, 6), np.array([5]), np.array([3]), at).tolist()
 
 assert cuts() == [2]
-file = Path("src/slackwater/kernels/stragglers.py")
+file = Path("src/slackwater/kernels/sorting/stragglers.py")
 source = Path(sys.argv[1], file)
 (change,) = [one for one in changes_of(source.read_text()) if one.key == sys.argv[2]]
 plant(source, file, change)

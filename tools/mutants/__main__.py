@@ -34,8 +34,12 @@ if TYPE_CHECKING:
     from verdict import Verdict
 
 _PROJECT: Final = Path(__file__).parents[2]
-_SINKS: Final = ("runners/spark/sinks.py", "runners/spark/folder_sink.py", "runners/spark/parquet_files.py")
-_ROOMS: Final = ("kernels", "operators", "runners/in_process", *_SINKS)
+_SINKS: Final = (
+    "runners/spark/output/sinks.py",
+    "runners/spark/output/folder_sink.py",
+    "runners/spark/input/parquet_files.py",
+)
+_ROOMS: Final = ("kernels", "columns", "operators", "runners/in_process", *_SINKS)
 _EXPLAINED: Final = Path(__file__).with_name("explained.txt")
 
 

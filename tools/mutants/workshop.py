@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _WATCHED: Final = (
     *("disorder", "events", "kernels", "laws", "operators", "papers", "plan", "policies", "progress"),
-    *("public_api/test_doctests.py", "runners/in_process", "runners/test_in_process_runner.py"),
-    *("runners/test_side_outputs.py", "sources", "streams", "temporal"),
+    *("public_api/test_doctests.py", "runners/in_process"),
+    *("sources", "streams", "temporal"),
 )
 """The tests that are watched: those without Spark."""
 

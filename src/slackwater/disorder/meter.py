@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slackwater.kernels.measure_disorder import count_runs, deal_onto_runs
+from slackwater.kernels.sorting.measure_disorder import count_runs, deal_onto_runs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slackwater.kernels.measure_disorder import count_inversions, count_runs, deal_onto_runs, greatest_distance
+from slackwater.kernels.sorting.measure_disorder import count_inversions, count_runs, deal_onto_runs, greatest_distance
 from slackwater.progress.instants import Duration, format_duration
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from slackwater.columns.row_codec import WORD, RowCodec
 from slackwater.errors import BadElement, UnknownEvent, message
 from slackwater.events.kinds import Kind
 from slackwater.events.shown_values import show_element
-from slackwater.kernels import known_events as kernel
+from slackwater.kernels.replicas import known_events as kernel
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
-from slackwater.operators.row_bytes import WORD, RowCodec
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 
 from slackwater.errors import BrokenOrder
 from slackwater.events.shown_values import show_row
-from slackwater.kernels.follow_punctuations import NOBODY
-from slackwater.kernels.steps_back import first_step_back
+from slackwater.kernels.progress.follow_punctuations import NOBODY
+from slackwater.kernels.progress.steps_back import first_step_back
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.interest import InterestedOperator
 from slackwater.progress.instants import BEGINNING, Instant

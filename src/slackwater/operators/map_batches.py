@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from slackwater.columns.expressions import compute
 from slackwater.errors import SchemaMismatch, message
 from slackwater.events.gather import no_rows
 from slackwater.events.schema import EventSchema
+from slackwater.operators.aggregate.map_windows import answered_rows, in_planned_columns
 from slackwater.operators.emission import NOTHING, Emission
-from slackwater.operators.expressions import compute
 from slackwater.operators.interest import InterestedOperator
-from slackwater.operators.map_windows import answered_rows, in_planned_columns
 from slackwater.operators.operator import StatelessOperator
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from slackwater.operators.emission import NOTHING, Emission
-from slackwater.operators.left_out import NONE_LEFT_OUT, LeftOut
+from slackwater.operators.replicas.left_out import NONE_LEFT_OUT, LeftOut
 from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from slackwater.columns.inline_punctuations import say_between, taken_apart
 from slackwater.errors import BadTime, LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.events.shown_values import show_row
-from slackwater.kernels.deal_by_lateness import NEVER, NO_GRID, Stretches, deal, follow, rows_of
+from slackwater.kernels.progress.split_by_lateness import NEVER, NO_GRID, Stretches, deal, follow, rows_of
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.operator import Operator
-from slackwater.operators.say_between import say_between, taken_apart
 from slackwater.operators.stream_progress import insert_only
 from slackwater.policies.cadence import Cadence, Occasion
 from slackwater.policies.late import Fate
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from slackwater.errors import BadElement
     from slackwater.events.batch import Mask, Times
     from slackwater.events.schema import EventSchema
-    from slackwater.operators.deal_groups import DealGroups
+    from slackwater.operators.aggregate.preaggregate import DealGroups
     from slackwater.operators.emission import OutputName
     from slackwater.policies.late import Late
     from slackwater.policies.windows import Tumbling

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from slackwater.columns.expressions import Computation, compute
 from slackwater.errors import StepFailed
 from slackwater.operators.emission import Emission
-from slackwater.operators.expressions import Computation, compute
 from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.operator import StatelessOperator
 

@@ -8,7 +8,7 @@ Rows that are of no interest do not come in. Of rows that wait, points are let g
 others nobody looks until they go out.
 
 Invariant: everything held is at or after the last punctuation; output is ordered.
-Cost: see kernels.impatience_sort for times and rows, and row_store for what hangs on them.
+Cost: see kernels.sorting.impatience_sort for times and rows, and row_store for what hangs on them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from slackwater.columns.row_store import RowStore, RowStoreState
 from slackwater.events.batch import EventBatch, punctuation_like
-from slackwater.kernels.impatience_sort import ImpatienceSorter, SorterState
-from slackwater.kernels.pairs import concat
+from slackwater.kernels.sorting.impatience_sort import ImpatienceSorter, SorterState
+from slackwater.kernels.sorting.pairs import concat
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.interest import InterestedOperator
-from slackwater.operators.row_store import RowStore, RowStoreState
 from slackwater.operators.stream_progress import StreamProgress, insert_only
 from slackwater.progress.instants import FOREVER
 from slackwater.progress.saturating import later
 
 if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
-    from slackwater.kernels.pairs import Column
+    from slackwater.kernels.sorting.pairs import Column
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Duration, Instant
 

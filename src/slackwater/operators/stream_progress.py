@@ -13,8 +13,8 @@ import numpy as np
 from slackwater.errors import BrokenOrder, BrokenPunctuation
 from slackwater.events.kinds import Kind
 from slackwater.events.shown_values import show_element
-from slackwater.kernels.follow_punctuations import NOBODY, follow_punctuations
-from slackwater.kernels.steps_back import first_step_back
+from slackwater.kernels.progress.follow_punctuations import NOBODY, follow_punctuations
+from slackwater.kernels.progress.steps_back import first_step_back
 from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from slackwater.columns.weave import weave_batches
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.operators.emission import Emission
 from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.waiting_room import WaitingRoom, WaitingRoomState
-from slackwater.operators.weave import weave_batches
 from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:

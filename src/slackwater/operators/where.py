@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slackwater.columns.expressions import Computation, compute_mask
 from slackwater.operators.emission import NOTHING, Emission
-from slackwater.operators.expressions import Computation, compute_mask
 from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.operator import StatelessOperator
 

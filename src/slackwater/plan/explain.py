@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.plan.node import Node, name_steps
-from slackwater.plan.rewrites import as_run
+from slackwater.plan.rewrites.optimizer import as_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

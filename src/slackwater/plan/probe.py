@@ -18,23 +18,23 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
+from slackwater.columns.expression_text import describe
 from slackwater.errors import PlanError, SchemaMismatch, StepFailed, message
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import no_rows
 from slackwater.events.shown_values import show_value
-from slackwater.operators.described import describe
+from slackwater.operators.aggregate.map_windows import answered_rows
 from slackwater.operators.map_batches import RowAnswers
-from slackwater.operators.map_windows import answered_rows
 from slackwater.operators.select import Outputs, select_columns
 from slackwater.progress.instants import MICROSECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from slackwater.columns.expressions import Computation
     from slackwater.events.schema import EventSchema
-    from slackwater.operators.expressions import Computation
+    from slackwater.operators.aggregate.map_windows import WindowFunction
     from slackwater.operators.map_batches import BatchFunction
-    from slackwater.operators.map_windows import WindowFunction
 
 _NUMBERS = (-1_000_000, 3, 3, None, 1_000_000, 2)
 """Made-up values: equal neighbours, a null and far extremes show what looks at other rows."""

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slackwater.plan.aggregating_steps import MapWindows
-from slackwater.plan.deduplicating_step import Deduplicate
-from slackwater.plan.ordering_steps import Sort
+from slackwater.plan.nodes.aggregating import MapWindows
+from slackwater.plan.nodes.deduplicate import Deduplicate
+from slackwater.plan.nodes.ordering import Sort
+from slackwater.plan.nodes.revisions import AssumeKeyed, DoubtEnd, Settle
+from slackwater.plan.nodes.rows import AssignWindow, AssumeOrdered, Select, Where
 from slackwater.plan.properties import Order
-from slackwater.plan.revising_steps import AssumeKeyed, DoubtEnd, Settle
-from slackwater.plan.row_steps import AssignWindow, AssumeOrdered, Select, Where
 
 if TYPE_CHECKING:
     from slackwater.plan.node import Node

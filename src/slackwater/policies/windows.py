@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from slackwater.errors import BadDuration, message
-from slackwater.kernels.past_grid import past_grid
+from slackwater.kernels.progress.past_grid import past_grid
 from slackwater.progress.instants import FOREVER
 from slackwater.progress.saturating import earlier, later, within_int64
 

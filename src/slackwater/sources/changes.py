@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import PlanError, message
 from slackwater.events.changes import CHANGE, ChangeSchema
 from slackwater.plan.node import SourceNode
+from slackwater.plan.nodes.revisions import AssumeKeyed, JudgeChanges
 from slackwater.plan.properties import Extent, Properties
-from slackwater.plan.revising_steps import AssumeKeyed, JudgeChanges
 from slackwater.policies.punctuations import Punctuations
 from slackwater.sources.stream import feed_of
 from slackwater.streams.revised import RevisedStream

@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slackwater.errors import NeedsOrder, PlanError, StepFailed, message
-from slackwater.plan.merging_steps import MergeReplicas
-from slackwater.plan.ordering_steps import Sort
+from slackwater.plan.nodes.ordering import Sort
+from slackwater.plan.nodes.replicas import MergeReplicas
 from slackwater.sources.push import CAPACITY, PushSource
 from slackwater.sources.stream import stream
 from slackwater.streams.event_stream import EventStream

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from slackwater.errors import PlanError, SchemaMismatch, message
 from slackwater.events.schema import EventSchema, TimeColumn
-from slackwater.plan.judging_promises import JudgePromises
 from slackwater.plan.node import SourceNode
+from slackwater.plan.nodes.source_promises import JudgePromises
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
 from slackwater.policies.punctuations import Punctuations, When
 from slackwater.sources.files import from_path

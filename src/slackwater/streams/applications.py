@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, SlackwaterError, message
 from slackwater.events.written_times import as_instant
-from slackwater.plan.revising_steps import PromiseAtEnd
+from slackwater.plan.nodes.revisions import PromiseAtEnd
 from slackwater.policies.agreement import Agreement
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.event_stream import EventStream

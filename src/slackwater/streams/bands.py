@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.errors import PlanError, SchemaMismatch, message
-from slackwater.operators.banded_aggregate import BAND
-from slackwater.plan.bands import BandedAggregate, dealt, outputs_of
+from slackwater.operators.aggregate.banded import BAND
 from slackwater.plan.explain import explain
-from slackwater.plan.row_steps import Select, stamped, with_wide_dictionaries
+from slackwater.plan.nodes.bands import BandedAggregate, dealt, outputs_of
+from slackwater.plan.nodes.rows import Select, stamped, with_wide_dictionaries
 from slackwater.policies.cadence import default_cadence
 from slackwater.progress.instants import as_duration, format_duration
 from slackwater.streams.on_spark import start_together
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from slackwater.policies.late import Late
     from slackwater.policies.punctuations import Length
     from slackwater.progress.clock import Clock
-    from slackwater.runners.runner import Result
+    from slackwater.runners.result import Result
+    from slackwater.runners.spark.output.sinks import AnySink
     from slackwater.runners.spark.query import SparkQuery
-    from slackwater.runners.spark.sinks import AnySink
     from slackwater.streams.diverted_rows import Callback
 
 SubPlan: TypeAlias = Callable[[OrderedStream], OrderedStream]

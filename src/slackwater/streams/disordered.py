@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
-from slackwater.plan.bands import dealt
-from slackwater.plan.merging_by_column import MergeByColumn
-from slackwater.plan.ordering_steps import Sort
-from slackwater.plan.row_steps import AssumeOrdered, stamped, with_wide_dictionaries
+from slackwater.plan.nodes.bands import dealt
+from slackwater.plan.nodes.ordering import Sort
+from slackwater.plan.nodes.replicas_by_column import MergeByColumn
+from slackwater.plan.nodes.rows import AssumeOrdered, stamped, with_wide_dictionaries
 from slackwater.policies.cadence import default_cadence
 from slackwater.policies.late import Late
 from slackwater.policies.left_out_rows import LeftOutRows

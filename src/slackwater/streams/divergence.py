@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
-from slackwater.plan.comparing_step import CompareReplicas
-from slackwater.plan.merging_steps import as_replica
-from slackwater.plan.revising_steps import PromiseAtEnd
+from slackwater.plan.nodes.compare_replicas import CompareReplicas
+from slackwater.plan.nodes.replicas import as_replica
+from slackwater.plan.nodes.revisions import PromiseAtEnd
 from slackwater.progress.instants import FOREVER
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.event_stream import EventStream

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LEFT_OUT
-from slackwater.plan.aggregating_steps import MapWindows, top_of_windows
-from slackwater.plan.combining_steps import FollowedBy, Join, Union
-from slackwater.plan.deduplicating_step import Deduplicate
+from slackwater.plan.nodes.aggregating import MapWindows, top_of_windows
+from slackwater.plan.nodes.combining import FollowedBy, Join, Union
+from slackwater.plan.nodes.deduplicate import Deduplicate
+from slackwater.plan.nodes.revisions import AssumeKeyed
+from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, Where, stamped, with_wide_dictionaries
 from slackwater.plan.probe import name_outputs
 from slackwater.plan.properties import Stamps
-from slackwater.plan.revising_steps import AssumeKeyed
-from slackwater.plan.row_steps import AssignWindow, MapBatches, Select, Where, stamped, with_wide_dictionaries
 from slackwater.policies.keep import Keep
 from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     import narwhals as nw
     import pyarrow as pa
 
-    from slackwater.operators.expressions import Computation
+    from slackwater.columns.expressions import Computation
+    from slackwater.operators.aggregate.map_windows import WindowFunction
     from slackwater.operators.map_batches import BatchFunction
-    from slackwater.operators.map_windows import WindowFunction
     from slackwater.plan.node import Node
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.punctuations import Length

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
-from slackwater.plan.aggregating_steps import aggregate
-from slackwater.plan.bands import dealt
-from slackwater.plan.early_aggregate import EarlyAggregate
-from slackwater.plan.row_steps import stamped, with_wide_dictionaries
+from slackwater.plan.nodes.aggregating import aggregate
+from slackwater.plan.nodes.bands import dealt
+from slackwater.plan.nodes.early_aggregate import EarlyAggregate
+from slackwater.plan.nodes.rows import stamped, with_wide_dictionaries
 from slackwater.policies.aggregates import Aggregate
 from slackwater.policies.cadence import default_cadence
 from slackwater.policies.late import Late

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
-    from slackwater.runners.spark.parquet_files import ParquetFiles
+    from slackwater.runners.spark.input.parquet_files import ParquetFiles
+    from slackwater.runners.spark.output.sinks import AnySink
     from slackwater.runners.spark.query import SparkQuery
-    from slackwater.runners.spark.sinks import AnySink
     from slackwater.runners.spark.source import ColumnTypes, Frame, Session
     from slackwater.streams.stream import Stream
 

@@ -16,7 +16,7 @@ from slackwater.progress.instants import UNTIMED
 from slackwater.progress.saturating import within_int64
 from slackwater.runners.in_process.interrupts import DeferredInterrupt
 from slackwater.runners.in_process.runner import InProcessRunner
-from slackwater.runners.runner import Result
+from slackwater.runners.result import Result
 from slackwater.streams.diverted_rows import diverted_streams, require_diverted_rows_taken
 from slackwater.streams.sinks import TableSink
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node
     from slackwater.progress.instants import Instant
     from slackwater.runners.in_process.progress import Progress
-    from slackwater.runners.in_process.standing import ReplicaStanding
-    from slackwater.runners.in_process.state import Snapshot
-    from slackwater.runners.runner import Counters
+    from slackwater.runners.in_process.replica_status import ReplicaStanding
+    from slackwater.runners.in_process.snapshot import Snapshot
+    from slackwater.runners.result import Counters
     from slackwater.streams.diverted_rows import Callback
     from slackwater.streams.stream import Stream
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, overload
 
 from slackwater.errors import PlanError, message
 from slackwater.events.written_times import as_instant
-from slackwater.plan.merging_steps import Attendance, MergeReplicas, as_replica
-from slackwater.plan.ordering_steps import Sort
+from slackwater.plan.nodes.ordering import Sort
+from slackwater.plan.nodes.replicas import Attendance, MergeReplicas, as_replica
 from slackwater.policies.agreement import Agreement
 from slackwater.policies.left_out_rows import LeftOutRows
 from slackwater.streams.event_stream import EventStream

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.events.changes import ChangeLog
 from slackwater.operators.emission import LEFT_OUT
+from slackwater.plan.nodes.revisions import AssumeKeyed, SelectRevised, Settle, WhereRevised
+from slackwater.plan.nodes.rows import with_wide_dictionaries
 from slackwater.plan.probe import name_outputs
-from slackwater.plan.revising_steps import AssumeKeyed, SelectRevised, Settle, WhereRevised
-from slackwater.plan.row_steps import with_wide_dictionaries
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.diverted_rows import nearest_diverted_stream
 from slackwater.streams.ordered import OrderedStream
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from slackwater.operators.expressions import Computation
+    from slackwater.columns.expressions import Computation
 
 
 class NotOnRevised(PlanError, AttributeError):

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node
     from slackwater.plan.properties import Properties
     from slackwater.progress.clock import Clock
-    from slackwater.runners.runner import Result
+    from slackwater.runners.result import Result
+    from slackwater.runners.spark.output.sinks import AnySink
     from slackwater.runners.spark.query import SparkQuery
-    from slackwater.runners.spark.sinks import AnySink
     from slackwater.runners.spark.source import Frame
     from slackwater.streams.diverted_rows import Callback
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slackwater.events.elements import Element, Insert, Punctuate, batch_of, elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
-from slackwater.operators.merging.by_column import MergeByColumnOperator
+from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.testing.merging_cases import keyed_tables, tables_with_duplicates

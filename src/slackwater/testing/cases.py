@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from slackwater.events.batch import EventBatch
 from slackwater.events.elements import Insert, elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
-from slackwater.operators.aggregate import AggregateOperator
+from slackwater.operators.aggregate.aggregate import AggregateOperator
+from slackwater.operators.aggregate.banded import BandedAggregateOperator
+from slackwater.operators.aggregate.cut_at_changes import CutAtChangesOperator
+from slackwater.operators.aggregate.early import EarlyAggregateOperator
+from slackwater.operators.aggregate.map_windows import MapWindowsOperator
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
-from slackwater.operators.banded_aggregate import BandedAggregateOperator
-from slackwater.operators.cut_at_changes import CutAtChangesOperator
-from slackwater.operators.early_aggregate import EarlyAggregateOperator
 from slackwater.operators.emission import band_output
-from slackwater.operators.followed_by import FollowedByOperator
-from slackwater.operators.join import JoinOperator
 from slackwater.operators.map_batches import MapBatchesOperator
-from slackwater.operators.map_windows import MapWindowsOperator
+from slackwater.operators.match.followed_by import FollowedByOperator
+from slackwater.operators.match.join import JoinOperator
 from slackwater.operators.pass_through import PassThroughOperator
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.select import SelectOperator

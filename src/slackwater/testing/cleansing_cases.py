@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from slackwater.events.elements import Insert, batch_of
 from slackwater.events.schema import EventSchema, TimeColumn
-from slackwater.operators.merging.cleanse import CleanseOperator
-from slackwater.operators.merging.divergence import CompareReplicasOperator
-from slackwater.operators.merging.revised_apart import MergeRevisedApart
+from slackwater.operators.replicas.compare import CompareReplicasOperator
+from slackwater.operators.replicas.settle import CleanseOperator
 from slackwater.progress.instants import FOREVER
 from slackwater.temporal.table import TemporalEvent, TemporalTable, temporal_table_of
 from slackwater.testing.merging_cases import keyed_tables, replicas_of_one_table
 from slackwater.testing.oracles.cleansing import Told, contradictions
 from slackwater.testing.presentations import Presentation, present
+from slackwater.testing.reference.naive_merge import MergeRevisedApart
 from slackwater.testing.torture import TortureCase
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slackwater.events.batch import EventBatch
 from slackwater.events.elements import elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
-from slackwater.operators.deduplicate import DeduplicateOperator
+from slackwater.operators.deduplicate.deduplicate import DeduplicateOperator
 from slackwater.policies.keep import Keep
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.testing.oracles.deduplicate import deduplicate_oracle

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slackwater.events.batch import EventBatch
 from slackwater.events.elements import Insert, Punctuate, elements_of
 from slackwater.events.schema import EventSchema
-from slackwater.kernels.chains import CHAIN_COLUMNS, CODE, EMPTY_CHAIN, NOBODY, NODE_COLUMNS, START, UNTIL
+from slackwater.kernels.match.chains import CHAIN_COLUMNS, CODE, EMPTY_CHAIN, NOBODY, NODE_COLUMNS, START, UNTIL
 from slackwater.temporal.table import temporal_table_of
 from slackwater.testing.strategies import ordered_batches
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
     from slackwater.events.elements import Element
-    from slackwater.kernels.chains import Table
-    from slackwater.operators.matching_operator import MatchingOperator, MatchingState
+    from slackwater.kernels.match.chains import Table
+    from slackwater.operators.match.matching_operator import MatchingOperator, MatchingState
     from slackwater.testing.oracles.matching import Timed
 
 LEFT = EventSchema.of(pa.schema({"at": pa.int64(), "k": pa.string(), "a": pa.int64()}), time="at")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from slackwater.events.elements import Insert, batch_of
-from slackwater.operators.merging.ordered_alike import MergeOrderedAlike
-from slackwater.operators.merging.ordered_replicas import OrderedReplicas
-from slackwater.operators.merging.ordered_with_key import MergeOrderedWithKey
-from slackwater.operators.merging.revised import MergeRevised
-from slackwater.operators.merging.revised_with_key import MergeRevisedWithKey
-from slackwater.operators.merging.strictly_ordered import MergeStrictlyOrdered
+from slackwater.operators.replicas.multiset import MergeRevised
+from slackwater.operators.replicas.ordered_replicas import OrderedReplicas
+from slackwater.operators.replicas.ordered_same_ties import MergeOrderedAlike
+from slackwater.operators.replicas.ordered_with_key import MergeOrderedWithKey
+from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
+from slackwater.operators.replicas.strictly_ordered import MergeStrictlyOrdered
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.temporal.table import TemporalEvent, TemporalTable, temporal_table_of
 from slackwater.testing.presentations import Presentation, present

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.operators.assume_keyed import AssumeKeyedOperator
-from slackwater.operators.judge_changes import JudgeChangesOperator
+from slackwater.operators.late_changes import JudgeChangesOperator
 from slackwater.operators.promise_at_end import PromiseAtEndOperator
 from slackwater.policies.late import Late
 from slackwater.progress.instants import BEGINNING, FOREVER, format_instant

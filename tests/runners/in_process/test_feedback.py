@@ -18,7 +18,7 @@ import slackwater as sw
 from slackwater.operators.emission import Emission, band_output
 from slackwater.operators.operator import StatelessOperator
 from slackwater.plan.node import SideOutput
-from slackwater.plan.row_steps import RowStep
+from slackwater.plan.nodes.rows import RowStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

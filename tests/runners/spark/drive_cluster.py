@@ -32,7 +32,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.runners.spark.shard_count import default_shards
+from slackwater.runners.spark.planning.shard_count import default_shards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -35,8 +35,8 @@ import slackwater as sw
 from slackwater.errors import LateEvent
 from slackwater.plan.explain import explain
 from slackwater.plan.node import StepNode, walk
-from slackwater.plan.ordering_steps import Punctuate
-from slackwater.plan.row_steps import AssignWindow
+from slackwater.plan.nodes.ordering import Punctuate
+from slackwater.plan.nodes.rows import AssignWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

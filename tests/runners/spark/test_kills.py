@@ -30,9 +30,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.runners.spark.packing import Arrivals
-from slackwater.runners.spark.shard import Shard
-from slackwater.runners.spark.silence import as_timeout
+from slackwater.runners.spark.input.packing import Arrivals
+from slackwater.runners.spark.shard.idle_sources import as_timeout
+from slackwater.runners.spark.shard.shard import Shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

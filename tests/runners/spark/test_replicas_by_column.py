@@ -24,13 +24,13 @@ from without_spark import Segments, cut, in_process, in_shards, packed_by_tasks,
 import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.events.elements import Insert
-from slackwater.operators.left_out import NONE_LEFT_OUT
-from slackwater.operators.merging.by_column import ByColumnState
-from slackwater.runners.spark.packing import Arrivals, packs_of
-from slackwater.runners.spark.shard import Shard
-from slackwater.runners.spark.shard_plan import ShardPlan
-from slackwater.runners.spark.silence import Silence
-from slackwater.runners.spark.spreading import shard_keys
+from slackwater.operators.replicas.by_column import ByColumnState
+from slackwater.operators.replicas.left_out import NONE_LEFT_OUT
+from slackwater.runners.spark.input.packing import Arrivals, packs_of
+from slackwater.runners.spark.planning.shard_keys import shard_keys
+from slackwater.runners.spark.planning.shard_plan import ShardPlan
+from slackwater.runners.spark.shard.idle_sources import Silence
+from slackwater.runners.spark.shard.shard import Shard
 from slackwater.testing.by_column_cases import in_order_of_arrival, interleaved
 
 if TYPE_CHECKING:

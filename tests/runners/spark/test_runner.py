@@ -26,8 +26,9 @@ import pytest
 import slackwater as sw
 from slackwater.errors import PlanError, RunError, SchemaMismatch
 from slackwater.runners import spark as on_spark
-from slackwater.runners.spark import settings, shard_count
-from slackwater.runners.spark.shard_count import default_shards
+from slackwater.runners.spark import settings
+from slackwater.runners.spark.planning import shard_count
+from slackwater.runners.spark.planning.shard_count import default_shards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -348,7 +349,7 @@ def test_a_query_that_is_started_again_leaves_no_earlier_copy_in_memory(session:
     kept = tmp_path / "kept"
 
     def look(counts: pa.RecordBatch) -> pa.Array:
-        from slackwater.runners.spark import resident
+        from slackwater.runners.spark.state import segment_cache as resident
 
         # Its own is taken out while it works; what is left of the same plan is of another life.
         with kept.open("a") as told:

@@ -17,12 +17,12 @@ import slackwater as sw
 from slackwater.errors import BadTime
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, diverting_steps
-from slackwater.plan.ordering_steps import Punctuate, Sort
+from slackwater.plan.nodes.ordering import Punctuate, Sort
 from slackwater.progress.instants import BEGINNING
-from slackwater.runners.spark.packing import Arrivals, packs_of
-from slackwater.runners.spark.shard import Shard
-from slackwater.runners.spark.shard_plan import ShardPlan
-from slackwater.runners.spark.spreading import shard_keys
+from slackwater.runners.spark.input.packing import Arrivals, packs_of
+from slackwater.runners.spark.planning.shard_keys import shard_keys
+from slackwater.runners.spark.planning.shard_plan import ShardPlan
+from slackwater.runners.spark.shard.shard import Shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import slackwater as sw
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, SourceNode, diverting_steps, walk
-from slackwater.runners.spark.packing import Arrivals, PackedRow, packs_of
-from slackwater.runners.spark.segment_store import Head, SegmentStore
-from slackwater.runners.spark.shard import Shard
-from slackwater.runners.spark.shard_plan import ShardPlan
-from slackwater.runners.spark.spreading import shard_keys
+from slackwater.runners.spark.input.packing import Arrivals, PackedRow, packs_of
+from slackwater.runners.spark.planning.shard_keys import shard_keys
+from slackwater.runners.spark.planning.shard_plan import ShardPlan
+from slackwater.runners.spark.shard.shard import Shard
+from slackwater.runners.spark.state.segment_store import Head, SegmentStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from slackwater.runners.in_process.state import Snapshot
+    from slackwater.runners.in_process.snapshot import Snapshot
 
     Planned: TypeAlias = Callable[[list[sw.DisorderedStream]], Sequence[Any]]
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slackwater.runners.in_process.ports import Step
+from slackwater.runners.in_process.graph_parts import Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from slackwater.progress.instants import Instant
-    from slackwater.runners.in_process.demand import SourceDriver
-    from slackwater.runners.in_process.ports import Output
+    from slackwater.runners.in_process.graph_parts import Output
+    from slackwater.runners.in_process.source_driver import SourceDriver
 
 
 def pass_back(step: Step) -> None:

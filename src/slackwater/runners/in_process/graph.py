@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from slackwater.plan.merging_steps import MergeReplicas
 from slackwater.plan.node import Node, SideOutput, SourceNode, StepNode, name_steps
-from slackwater.plan.ordering_steps import JudgeLateness
-from slackwater.plan.rewrites import as_run
+from slackwater.plan.nodes.ordering import JudgeLateness
+from slackwater.plan.nodes.replicas import MergeReplicas
+from slackwater.plan.rewrites.optimizer import as_run
 from slackwater.policies.cadence import Occasion
-from slackwater.runners.in_process.demand import SourceDriver
-from slackwater.runners.in_process.ports import Arc, Step
+from slackwater.runners.in_process.graph_parts import Arc, Step
 from slackwater.runners.in_process.replicas import take_attendance
-from slackwater.runners.in_process.state import describe_steps, require_same_plan
+from slackwater.runners.in_process.snapshot import describe_steps, require_same_plan
+from slackwater.runners.in_process.source_driver import SourceDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from slackwater.progress.clock import Clock
     from slackwater.progress.frontier import Port
-    from slackwater.runners.in_process.ports import Output, Sink
+    from slackwater.runners.in_process.graph_parts import Output, Sink
 
 
 @dataclass

@@ -10,7 +10,7 @@ from slackwater.progress.instants import BEGINNING, Instant, format_instant
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slackwater.operators.merging.open_events import OpenEvents
+    from slackwater.operators.replicas.open_events import OpenEvents
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import PlanError, ReplicasGone, message
-from slackwater.operators.merging.by_column import MergeByColumnOperator
-from slackwater.operators.merging.divergence import CompareReplicasOperator
-from slackwater.operators.merging.replica_merge import ReplicaMerge
-from slackwater.plan.comparing_step import CompareReplicas
-from slackwater.plan.merging_steps import MergeReplicas, as_replica
+from slackwater.operators.replicas.by_column import MergeByColumnOperator
+from slackwater.operators.replicas.compare import CompareReplicasOperator
+from slackwater.operators.replicas.replica_merge import ReplicaMerge
 from slackwater.plan.node import Node, SideOutput, SourceNode, walk
-from slackwater.plan.revising_steps import DoubtEnd, PromiseAtEnd
-from slackwater.plan.rewrites import as_run
-from slackwater.runners.in_process.demand import SourceDriver
-from slackwater.runners.in_process.ports import Arc, Step
-from slackwater.runners.in_process.standing import ReplicaStanding, standings_by_column
-from slackwater.runners.in_process.survival import reason_of
+from slackwater.plan.nodes.compare_replicas import CompareReplicas
+from slackwater.plan.nodes.replicas import MergeReplicas, as_replica
+from slackwater.plan.nodes.revisions import DoubtEnd, PromiseAtEnd
+from slackwater.plan.rewrites.optimizer import as_run
+from slackwater.runners.in_process.graph_parts import Arc, Step
+from slackwater.runners.in_process.replica_failures import reason_of
+from slackwater.runners.in_process.replica_status import ReplicaStanding, standings_by_column
+from slackwater.runners.in_process.source_driver import SourceDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
     from slackwater.runners.in_process.graph import Graph
-    from slackwater.runners.in_process.ports import Output
+    from slackwater.runners.in_process.graph_parts import Output
 
     Build = Callable[[dict[Node, str]], tuple[Graph, dict[Node, tuple["Step | SourceDriver", Output]]]]
 

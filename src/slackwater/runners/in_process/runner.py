@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from slackwater.errors import BrokenOrder, BrokenPunctuation, PlanError, RunError, StepFailed, message
 from slackwater.operators.emission import DIVERTED, NOTHING
-from slackwater.operators.merging.by_column import MergeByColumnOperator
-from slackwater.operators.merging.replica_merge import ReplicaMerge
+from slackwater.operators.replicas.by_column import MergeByColumnOperator
+from slackwater.operators.replicas.replica_merge import ReplicaMerge
 from slackwater.plan.node import StepNode
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.progress.punctuation import Origin
-from slackwater.runners.in_process.demand import SourceDriver
 from slackwater.runners.in_process.feedback import pass_back, pass_back_from_sinks
 from slackwater.runners.in_process.graph import build_graph, build_nodes
-from slackwater.runners.in_process.ports import Step
+from slackwater.runners.in_process.graph_parts import Step
 from slackwater.runners.in_process.progress import Progress
+from slackwater.runners.in_process.replica_failures import cut_off, is_unheard, put_back, replicas_fed_by
 from slackwater.runners.in_process.replicas import Replicas, has_ended, sources_asleep
-from slackwater.runners.in_process.state import Snapshot
-from slackwater.runners.in_process.survival import cut_off, is_unheard, put_back, replicas_fed_by
+from slackwater.runners.in_process.snapshot import Snapshot
+from slackwater.runners.in_process.source_driver import SourceDriver
 from slackwater.runners.in_process.ticks import next_wake, punctuate_due
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node
     from slackwater.progress.clock import Clock
     from slackwater.runners.in_process.graph import Graph
-    from slackwater.runners.in_process.ports import Arc, Output, Sink
-    from slackwater.runners.in_process.standing import ReplicaStanding
-    from slackwater.runners.runner import Counters
+    from slackwater.runners.in_process.graph_parts import Arc, Output, Sink
+    from slackwater.runners.in_process.replica_status import ReplicaStanding
+    from slackwater.runners.result import Counters
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import EventBatch
     from slackwater.progress.instants import Instant
-    from slackwater.runners.in_process.demand import SourceDriver
+    from slackwater.runners.in_process.source_driver import SourceDriver
 
 ASK_AGAIN_SECONDS = 0.001
 """How soon a source is asked again when its promise was not enough yet; a promise by the clock grows with the clock."""

@@ -6,15 +6,15 @@
 Nothing else imports this package, so that `import slackwater` loads neither PySpark nor Java.
 """
 
-from slackwater.runners.spark.known_spark import require_known_pyspark
+from slackwater.runners.spark.compatibility import require_known_pyspark
 
 require_known_pyspark()  # first: of an older one, what follows could not be imported
 
-from slackwater.runners.spark.folder_sink import FolderSink  # noqa: E402
-from slackwater.runners.spark.parquet_files import ParquetFiles, parquet_files  # noqa: E402
+from slackwater.runners.spark.input.parquet_files import ParquetFiles, parquet_files  # noqa: E402
+from slackwater.runners.spark.output.folder_sink import FolderSink  # noqa: E402
+from slackwater.runners.spark.output.sinks import FunctionSink  # noqa: E402
 from slackwater.runners.spark.query import SparkQuery  # noqa: E402
 from slackwater.runners.spark.runner import start_together, to_frame  # noqa: E402
-from slackwater.runners.spark.sinks import FunctionSink  # noqa: E402
 from slackwater.runners.spark.source import feed_on_spark  # noqa: E402
 
 __all__ = [

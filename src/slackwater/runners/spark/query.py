@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from slackwater import errors
 from slackwater.errors import RunError, message
-from slackwater.operators.merging.overlap import Overlap
+from slackwater.operators.replicas.overlap import Overlap
 from slackwater.progress.instants import BEGINNING, FOREVER, format_instant
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from slackwater.progress.instants import Instant
-    from slackwater.runners.spark.flushing import Flush
+    from slackwater.runners.spark.output.flushing import Flush
 
 OBSERVED: Final = "slackwater"
 """The name under which Spark reports the sums of all shards' metrics."""

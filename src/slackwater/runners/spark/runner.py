@@ -12,23 +12,23 @@ import pyarrow as pa
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.plan.node import SideOutput, SourceNode, StepNode, diverting_steps, walk
-from slackwater.runners.spark.chunks import CHUNK_ROWS
-from slackwater.runners.spark.claims import claims_of, resolved
-from slackwater.runners.spark.flushing import Flush, refuse_at_end
-from slackwater.runners.spark.host import RELEASED_SPARK, HostAll, ShardHost
-from slackwater.runners.spark.metrics import METRICS
-from slackwater.runners.spark.packing import packs_of
-from slackwater.runners.spark.places import place_of
+from slackwater.runners.spark.input.packing import packs_of
+from slackwater.runners.spark.output.claims import claims_of, resolved
+from slackwater.runners.spark.output.flushing import Flush, refuse_at_end
+from slackwater.runners.spark.output.sinks import WriteOutputs, as_sink, takers_of
+from slackwater.runners.spark.output.unpacking import rows_of_outputs
+from slackwater.runners.spark.planning.shard_count import default_shards, shards_before
+from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.query import OBSERVED, Ending, SparkQuery
 from slackwater.runners.spark.settings import PARTITIONS, WithPartitions, require_settings, settled, stream_settings
-from slackwater.runners.spark.shard import Shard
-from slackwater.runners.spark.shard_count import default_shards, shards_before
-from slackwater.runners.spark.shard_plan import ShardPlan
-from slackwater.runners.spark.silence import Silence, as_timeout
-from slackwater.runners.spark.sinks import WriteOutputs, as_sink, takers_of
+from slackwater.runners.spark.shard.host import RELEASED_SPARK, HostAll, ShardHost
+from slackwater.runners.spark.shard.idle_sources import Silence, as_timeout
+from slackwater.runners.spark.shard.metrics import METRICS
+from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.source import SparkFeed
-from slackwater.runners.spark.state_codec import form_of
-from slackwater.runners.spark.unpacking import rows_of_outputs
+from slackwater.runners.spark.state.state_codec import form_of
+from slackwater.runners.spark.storage.places import place_of
+from slackwater.runners.spark.wire.chunks import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from slackwater.operators.emission import OutputName
     from slackwater.plan.node import Node
     from slackwater.progress.instants import Duration
-    from slackwater.runners.spark.sinks import AnySink
+    from slackwater.runners.spark.output.sinks import AnySink
 
 MAIN: Final = "main"
 """The output of a stream; those of further ones are called main#2 and so on."""

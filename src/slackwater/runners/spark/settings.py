@@ -8,7 +8,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from slackwater.errors import PlanError, message
-from slackwater.runners.spark.chunks import CHUNK_ROWS
+from slackwater.runners.spark.wire.chunks import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from slackwater.errors import PlanError, message
-from slackwater.runners.spark.known_spark import require_known_session
-from slackwater.runners.spark.native import run_natively, with_numbers_for_times
-from slackwater.runners.spark.packing import PACKED_SPARK
+from slackwater.runners.spark.compatibility import require_known_session
+from slackwater.runners.spark.input.packing import PACKED_SPARK
+from slackwater.runners.spark.pushdown.steps import run_natively, with_numbers_for_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from slackwater.plan.feed import Reader
     from slackwater.progress.clock import Clock
-    from slackwater.runners.spark.packing import Pack
-    from slackwater.runners.spark.shard_plan import Inlet
+    from slackwater.runners.spark.input.packing import Pack
+    from slackwater.runners.spark.planning.shard_plan import Inlet
 
 
 Frame: TypeAlias = "DataFrame"

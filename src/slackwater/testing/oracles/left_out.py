@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from slackwater.events.elements import Insert, Punctuate
-from slackwater.operators.merging.diverted_rows import CONTRADICTED, PASSED_OVER
+from slackwater.operators.replicas.diverted_rows import CONTRADICTED, PASSED_OVER
 from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:

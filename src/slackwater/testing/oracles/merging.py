@@ -1,6 +1,6 @@
 """LMerge as the papers write it: algorithms R0 to R4, element by element, in plain Python.
 
-Slow and obvious: what the operators in operators/merging are compared with, and what the benchmark calls pure Python.
+Slow and obvious: what the operators in operators/replicas are compared with, and what the benchmark calls pure Python.
 A punctuation that is passed on comes last in what it gives.
 
 Papers: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section IV, and the technical

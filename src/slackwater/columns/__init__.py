@@ -1,0 +1,1 @@
+"""What operators do with columns of rows: rows as bytes and numbers, stored, woven, computed."""

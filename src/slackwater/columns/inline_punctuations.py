@@ -1,0 +1,46 @@
+"""Puts punctuations between the rows of a batch, and takes them out again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.events.batch import EventBatch
+from slackwater.events.kinds import Kind
+from slackwater.kernels.progress.split_by_lateness import put_between
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slackwater.events.batch import Times
+
+
+def say_between(rows: EventBatch, places: NDArray[np.int64], said: Times) -> EventBatch:
+    """Return inserts with punctuations between them, each before the row whose number is its place; none fall.
+
+    >>> import pyarrow as pa
+    >>> rows = EventBatch.inserts(pa.record_batch({"x": ["a", "b"]}), start=[3, 5])
+    >>> say_between(rows, np.array([1, 2]), np.array([4, 6])).start.tolist()
+    [3, 4, 5, 6]
+    """
+    if not len(said):
+        return rows
+    kind = np.zeros(len(rows) + len(said), dtype=np.int8)
+    kind[places + np.arange(len(said))] = Kind.PUNCTUATE
+    end = None if rows.end is None else put_between(rows.end, places, said)
+    return EventBatch(rows.payload, put_between(rows.start, places, said), end, kind)
+
+
+def taken_apart(batch: EventBatch) -> tuple[EventBatch, NDArray[np.int64], Times]:
+    """Return the inserts of a batch, how many of them come before each punctuation, and the punctuations.
+
+    >>> import pyarrow as pa
+    >>> rows = EventBatch.inserts(pa.record_batch({"x": ["a", "b"]}), start=[3, 5])
+    >>> _, places, said = taken_apart(say_between(rows, np.array([1, 2]), np.array([4, 6])))
+    >>> places.tolist(), said.tolist()
+    ([1, 2], [4, 6])
+    """
+    data, said_at = batch.data(), batch.said_at()
+    rows = data if data.kind is None else EventBatch(data.payload, data.start, data.end)
+    return rows, said_at - np.arange(len(said_at)), batch.start[said_at]

@@ -1,0 +1,1 @@
+"""Compiled loops that sort times, merge ordered columns and measure disorder."""

@@ -1,0 +1,1 @@
+"""Aggregates of windows and groups, at once, in bands or early; and the parts that they are made of."""

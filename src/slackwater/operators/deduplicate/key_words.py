@@ -1,0 +1,177 @@
+"""The keys of rows as whole words: equal keys are the same words, in every batch, and different keys are different.
+
+    key = a word for each number or time | for each text its length, then its bytes | which values are null, if any is
+
+Numbers without nulls are taken as they lie. A null is a value like any other; there is one NaN, and one zero, as in
+Spark's own dropDuplicates. If a column of the key has another type, all of them are written by row_bytes.
+
+Cost: O(bytes of the keys). The form is decided by the types alone: it is the same for every batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.columns.row_codec import WORD, RowCodec
+from slackwater.kernels.columns.lay_words import count_words, lay_bytes, lay_marks, lay_values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.int64]
+
+_MOST_COLUMNS = 63
+"""As many columns have a bit each in the word that says which values are null."""
+
+
+class Words(NamedTuple):
+    """The words of some keys, laid end to end."""
+
+    offsets: Column
+    """Where each key begins, and where the last one ends."""
+
+    words: Column
+
+
+class KeyWords:
+    """Writes the keys of rows of one schema.
+
+    >>> keys = KeyWords(pa.schema({"k": pa.int64(), "v": pa.int64()}), ["k"])
+    >>> keys.encode(pa.record_batch({"k": [7, None], "v": [1, 2]})).words.tolist()
+    [7, 0, 1]
+    """
+
+    __slots__ = ("_codec", "_even", "_names")
+
+    def __init__(self, schema: pa.Schema, names: Sequence[str], step: str = "deduplicate") -> None:
+        self._names = list(names)
+        fields = [schema.field(name) for name in names]
+        plain = len(fields) <= _MOST_COLUMNS and all(_is_value(f.type) or _is_text(f.type) for f in fields)
+        codec = RowCodec(pa.schema(fields), step)  # made in any case: it refuses what cannot be compared
+        self._codec = None if plain else codec
+        self._even: Column = np.zeros(1, dtype=np.int64)
+
+    def encode(self, rows: pa.RecordBatch) -> Words:
+        """Return the key of each row."""
+        if self._codec is not None:
+            written = self._codec.encode(rows.select(self._names))
+            return Words(written.word_offsets, written.words)
+        columns = [_decoded(rows.column(name)) for name in self._names]
+        if any(column.null_count or _is_text(column.type) for column in columns):
+            return _laid(columns, rows.num_rows)
+        values = [_values(column) for column in columns]
+        words = values[0] if len(values) == 1 else np.stack(values, axis=1).reshape(-1)
+        return Words(self._even_offsets(rows.num_rows), np.ascontiguousarray(words))
+
+    def _even_offsets(self, rows: int) -> Column:
+        """Where keys begin that are all of one width; made once, and longer when more are asked for."""
+        if rows >= len(self._even):
+            self._even = np.arange(2 * rows + 1) * len(self._names)
+        return self._even[: rows + 1]
+
+
+def _laid(columns: Sequence[pa.Array], rows: int) -> Words:
+    """Keys of which some have texts or nulls in them."""
+    present = [_there(column) for column in columns]
+    texts = [_text(column) if _is_text(column.type) else None for column in columns]
+    marks = _marks(columns, present) if any(column.null_count for column in columns) else None
+    counts = np.full(rows, texts.count(None)) if marks is None else texts.count(None) + (marks != 0)
+    for text, there in zip(texts, present, strict=True):
+        if text is not None:
+            count_words(text.ends, there, counts)
+    offsets = np.zeros(rows + 1, dtype=np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    words = np.empty(int(offsets[-1]), dtype=np.int64)
+    at = offsets[:-1].copy()
+    for column, text, there in zip(columns, texts, present, strict=True):
+        if text is None:
+            lay_values(np.where(there, _values(column), 0), at, words)
+        else:
+            lay_bytes(*text, there, at, words.view(np.uint64))
+    if marks is not None:
+        lay_marks(marks, at, words)
+    return Words(offsets, words)
+
+
+def _marks(columns: Sequence[pa.Array], present: Sequence[NDArray[np.bool_]]) -> Column:
+    """A bit for each column whose value is missing, for each row."""
+    marks = np.zeros(len(columns[0]), dtype=np.int64)
+    for place, there in enumerate(present):
+        marks |= (~there).astype(np.int64) << place
+    return marks
+
+
+def _is_value(kind: pa.DataType) -> bool:
+    """Whether values are numbers or times of at most a word."""
+    if pa.types.is_dictionary(kind):
+        return _is_value(kind.value_type)
+    if pa.types.is_temporal(kind):
+        return not pa.types.is_interval(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether values are bytes of varying length."""
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+    )
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _there(column: pa.Array) -> NDArray[np.bool_]:
+    if not column.null_count:
+        return np.ones(len(column), dtype=np.bool_)
+    there: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    return there
+
+
+def _values(column: pa.Array) -> Column:
+    """Values of one width as words; what lies behind a null is anything."""
+    width = column.type.bit_width // 8
+    # What Arrow keeps behind an empty column need not be a whole number of values.
+    if not len(column):
+        return np.empty(0, dtype=np.int64)
+    kind = f"f{width}" if pa.types.is_floating(column.type) else f"i{width}"
+    values: NDArray[Any] = np.frombuffer(column.buffers()[1], kind, len(column), column.offset * width)
+    if pa.types.is_floating(column.type):
+        values = values + values.dtype.type(0)  # of both zeros the positive one
+        values[np.isnan(values)] = np.nan
+        values = values.view(f"i{width}")
+    return values if width == WORD else values.astype(np.int64)
+
+
+class _Text(NamedTuple):
+    """The bytes of a column's values."""
+
+    data: NDArray[np.uint8]
+    whole: NDArray[np.uint64]
+    """The same bytes as words, but for those behind the last whole one."""
+
+    ends: Column
+    """Where those of each row end; the first is where the first row begins."""
+
+
+def _text(column: pa.Array) -> _Text:
+    _, offsets, buffer = column.buffers()
+    wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    if not len(column):
+        return _Text(np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.uint64), np.zeros(1, dtype=np.int64))
+    kind: Any = np.int64 if wide else np.int32
+    ends = np.frombuffer(offsets, kind, len(column) + 1, column.offset * np.dtype(kind).itemsize)
+    data = np.frombuffer(buffer or b"", dtype=np.uint8)
+    if data.ctypes.data % WORD:  # memory that Arrow was given by others may begin anywhere
+        data = data.copy()
+    return _Text(data, data[: len(data) // WORD * WORD].view(np.uint64), ends.astype(np.int64))

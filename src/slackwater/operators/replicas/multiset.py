@@ -1,0 +1,115 @@
+"""Merges replicas that may be disordered and revised, and tell the same event any number of times: case R4 of LMerge.
+
+As in revised_with_key, unless the agreement says otherwise, the first replica to tell an event is believed at once, and
+the output is corrected before it freezes. Of equal events the output has as many as the replica with most of them,
+until a punctuation settles it. On streams with a key it tells what the merge for these does, under every agreement.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.kernels.replicas import counted_ends
+from slackwater.kernels.replicas import replicated_events as events
+from slackwater.kernels.replicas import replicated_multisets as kernel
+from slackwater.operators.replicas.revised_replicas import RevisedReplicas, RevisedState
+from slackwater.policies.agreement import Tell
+from slackwater.progress.instants import BEGINNING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slackwater.columns.row_codec import RowBytes
+    from slackwater.events.batch import EventBatch
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+
+
+@dataclass(frozen=True)
+class MultisetState(RevisedState):
+    """What is remembered: the nodes, and the lists of their ends."""
+
+    entries: NDArray[np.int64]
+
+
+class MergeRevised(RevisedReplicas[MultisetState]):
+    """Tells as many of each event as some replica has, and corrects them before they freeze."""
+
+    __slots__ = ("_entries",)
+
+    def _empty(self) -> None:
+        super()._empty()
+        self._entries = counted_ends.empty_entries()
+
+    def _restore(self, state: MultisetState) -> None:
+        self._entries = state.entries.copy()
+        super()._restore(state)
+
+    def _make_room(self, nodes: int, words: int, *, anew: bool = False) -> None:
+        super()._make_room(nodes, words, anew=anew)
+        # Every element may need an entry of its replica and one of the output; the output never has more than that.
+        needed = 2 * (counted_ends.used_lines(self._entries) + 2 * nodes)
+        if anew or needed > len(self._entries):
+            self._move_entries(2 * needed)
+
+    def _moved(self) -> None:
+        self._move_entries(len(self._entries))
+
+    def _move_entries(self, room: int) -> None:
+        before, self._entries = self._entries, counted_ends.empty_entries(room)
+        lists = np.array([events.OUT_END, *range(events.ENDS, self._nodes.shape[1])])
+        counted_ends.move_lists(self._nodes, int(self._counters[events.NODES]), lists, before, self._entries)
+
+    def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
+        kinds, prior_ends, ends = batch.kinds(), batch.prior_ends(), batch.ends()
+        return kernel.merge_elements(
+            *self._state(), self._entries, port, self._rules, self._standing, kinds, batch.start, prior_ends, ends,
+            payloads.word_offsets, payloads.words, at, row, self._lines,
+        )  # fmt: skip
+
+    def _untold(self) -> int:
+        return kernel.recount(self._nodes, self._entries, self._counters, self._standing, events.NOBODY)
+
+    def _last_ends(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        at, ends = nodes[:, events.ENDS :].copy(), np.full(nodes[:, events.ENDS :].shape, events.NOWHERE)
+        while (left := at > counted_ends.NO_ENTRY).any():  # once for each end of the longest list
+            ends[left] = self._entries[at[left], counted_ends.END]
+            at[left] = self._entries[at[left], counted_ends.NEXT]
+        return ends
+
+    def _leave_out_what_only_it_told(self, port: Port) -> None:
+        kernel.recount(self._nodes, self._entries, self._counters, self._standing, port)
+
+    def _ends_not_told(self, node: int, given: int) -> list[Instant]:
+        told = Counter(dict(counted_ends.spelled_out(self._entries, int(self._nodes[node, events.OUT_END]))))
+        ends = Counter(dict(counted_ends.spelled_out(self._entries, given)))
+        return list((ends - told).elements())
+
+    def of_interest_from(self, port: Port) -> Instant:
+        """All, unless what is told is frozen: an end that a replica has not told is taken for one that was revised."""
+        return super().of_interest_from(port) if self._agreement.tell is Tell.FROZEN else BEGINNING
+
+    def snapshot(self) -> MultisetState:
+        """Return the nodes and their lists. Cost: a copy of all that lives."""
+        state = self._snapshot()
+        return MultisetState(**vars(state), entries=self._entries[: counted_ends.used_lines(self._entries)].copy())
+
+    def check(self) -> None:
+        """Assert that every list rises, and counts something, and that what each replica tells is counted."""
+        super().check()
+        tells = [0] * len(self._replicas)
+        for node in self._alive().tolist():
+            for place, first in enumerate([self._nodes[node, events.OUT_END], *self._nodes[node, events.ENDS :]]):
+                before = BEGINNING
+                for end, count in counted_ends.spelled_out(self._entries, int(first)):
+                    assert end > before, (end, before)
+                    assert count > 0
+                    before = end
+                    if place:
+                        tells[place - 1] += count
+        for port, replica in enumerate(self._replicas):
+            assert not replica.attached or tells[port] == self._tells(port), (port, tells[port])

@@ -1,0 +1,397 @@
+"""What the merges of revised replicas share: nodes of events that are not frozen, in arrays that kernels work on."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+
+from slackwater.columns.row_codec import WORD, RowCodec
+from slackwater.errors import BadElement, message
+from slackwater.events.batch import EventBatch
+from slackwater.events.gather import gather
+from slackwater.events.kinds import Kind
+from slackwater.kernels.replicas import replica_standing as standing
+from slackwater.kernels.replicas import replicated_events as kernel
+from slackwater.operators.replicas.diverted_rows import CONTRADICTED, PASSED_OVER, REVISION_PASSED_OVER
+from slackwater.operators.replicas.left_out import LeftOut
+from slackwater.operators.replicas.open_events import NO_OPEN_EVENTS, OpenEvents
+from slackwater.operators.replicas.overlap import Overlap
+from slackwater.operators.replicas.progress_check import element_at
+from slackwater.operators.replicas.replica_merge import Replica, ReplicaMerge
+from slackwater.policies.agreement import Agreement, Revise, Tell
+from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.saturating import within_int64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from slackwater.columns.row_codec import RowBytes
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+
+    _Column = NDArray[np.int64]
+    _Arrays = tuple[_Column, _Column, NDArray[np.int32], _Column, _Column]
+
+_INSERT, _ADJUST = int(Kind.INSERT), int(Kind.ADJUST)  # plain numbers compare faster
+_LEAST_NODES: Final = 1_024
+_LINES: Final = 4_136
+"""Lines that a call may tell beyond one per element; it is called again when there are more.
+
+Not a power of two: the columns of the lines would lie so that the processor takes them for each other.
+"""
+
+
+@dataclass(frozen=True)
+class RevisedState:
+    """What is remembered: the replicas, and the nodes of events that are not frozen."""
+
+    replicas: tuple[Replica, ...]
+    nodes: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    held: NDArray[np.int64]
+    counters: NDArray[np.int64]
+    standing: NDArray[np.int64]
+    """How each replica stands among the others."""
+
+
+StateT = TypeVar("StateT", bound=RevisedState)
+
+_FIRST = {
+    Tell.BY_QUORUM: standing.WHEN_TOLD_BY_QUORUM,
+    Tell.LEADING: standing.WHEN_LEADING,
+    Tell.NEWEST: standing.WHEN_NEWEST,
+    Tell.FULLEST: standing.WHEN_FULLEST,
+    Tell.HALF_FROZEN: standing.WHEN_HALF_FROZEN,
+    Tell.FROZEN: standing.WHEN_FROZEN,
+}
+_REASONS = {kernel.PASSED_OVER_INSERT: PASSED_OVER, kernel.PASSED_OVER_ADJUST: REVISION_PASSED_OVER}
+_REVISION = {
+    Revise.WHEN_FROZEN: standing.REVISE_WHEN_FROZEN,
+    Revise.ALWAYS: standing.REVISE_ALWAYS,
+    Revise.LEADING: standing.REVISE_WHEN_LEADING,
+}
+
+
+def _fresh(replicas: int) -> _Column:
+    """The standing of replicas that have told nothing."""
+    fresh = np.zeros((replicas, standing.STANDING), dtype=np.int64)
+    fresh[:, [standing.SAID, standing.NEWEST]] = BEGINNING
+    return fresh
+
+
+class RevisedReplicas(ReplicaMerge[StateT]):
+    """Holds one node for each start and payload; subclasses say what a replica's elements do to them.
+
+    `final` says that no replica revises anything, so that an event is frozen as soon as its start is.
+    """
+
+    __slots__ = (
+        "_agreement",
+        "_bounds",
+        "_codec",
+        "_counters",
+        "_final",
+        "_held",
+        "_lag",
+        "_lines",
+        "_nodes",
+        "_rules",
+        "_standing",
+        "_table",
+    )
+
+    def __init__(
+        self,
+        replicas: int,
+        no_rows: pa.RecordBatch,
+        where: str = "merge_replicas",
+        resume: StateT | None = None,
+        agreement: Agreement | None = None,
+        ordered: Sequence[Port] = (),
+        *,
+        final: bool = False,
+        diverts: bool = False,
+    ) -> None:
+        known = resume.replicas if resume else (Replica(),) * replicas
+        super().__init__(known, no_rows, where, ordered, diverts=diverts)
+        self._codec = RowCodec(no_rows.schema, where)
+        # Kept from batch to batch, for memory is dear to get.
+        self._lines = np.empty((kernel.LINE, 0), dtype=np.int64)
+        if resume is None:
+            self._empty()
+        else:
+            self._restore(resume)
+        self._agreement = agreement or Agreement.first()
+        self._final = final
+        assert isinstance(self._agreement.lag, int), "a lag in the units of the stream"
+        self._lag = self._agreement.lag
+        self._rules = self._as_rules()
+        if final and self._agreement.tell is Tell.FROZEN:
+            self.sample_overlap()
+
+    def _empty(self) -> None:
+        self._counters = np.zeros(kernel.COUNTERS, dtype=np.int64)
+        self._counters[[kernel.COMPLETE, kernel.SETTLED]] = BEGINNING
+        self._nodes = np.empty((0, kernel.ENDS + len(self._replicas)), dtype=np.int64)
+        self._bounds = np.empty((0, len(self._replicas)), dtype=np.int64)
+        self._table = np.full(2, kernel.FREE, dtype=np.int32)
+        self._held = np.empty(0, dtype=np.int64)
+        self._standing = _fresh(len(self._replicas))
+
+    def _restore(self, state: StateT) -> None:
+        self._nodes, self._bounds, self._held = state.nodes.copy(), state.bounds.copy(), state.held.copy()
+        self._counters, self._standing = state.counters.copy(), state.standing.copy()
+        self._counters[kernel.PEAK] = self._counters[kernel.LIVE]
+        self._make_room(0, 0, anew=True)
+
+    @abstractmethod
+    def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
+        """Take elements of a replica from a place on, `row` rows after the first, and write lines of what is told.
+
+        Return where it stopped, and how many lines there are.
+        """
+
+    def _as_rules(self) -> _Column:
+        """The agreement in numbers; a quorum is one of those replicas that are listened to."""
+        chosen = self._agreement
+        attached = sum(replica.attached for replica in self._replicas)
+        quorum = max(1, math.ceil(chosen.quorum * attached))
+        first = standing.WHEN_FINAL if self._final and chosen.tell is Tell.FROZEN else _FIRST[chosen.tell]
+        return np.array([first, quorum, _REVISION[chosen.revise], self._lag, self._diverted.wanted])
+
+    def _tells(self, port: Port) -> int:
+        return int(self._standing[port, standing.TELLS])
+
+    def _agree_before(self, port: Port, t: Instant) -> list[EventBatch]:
+        return super()._agree_before(port, within_int64(t + self._lag))
+
+    @property
+    def complete_before(self) -> Instant:
+        """The last punctuation of the output."""
+        return int(self._counters[kernel.COMPLETE])
+
+    @property
+    def other_ends(self) -> int:
+        """How many events a replica froze with another end than those before it, whom the output had followed."""
+        return int(self._counters[kernel.OTHER_ENDS])
+
+    def _left_out_of(self, port: Port) -> LeftOut:
+        duplicates, contradicted, passed_over, revised = self._standing[port, standing.DUPLICATES :].tolist()
+        return LeftOut(duplicates, contradicted, passed_over, revised)
+
+    def _known_overlap(self) -> Overlap:  # asked for after each batch, and there may be many replicas
+        return Overlap(*self._standing[:, [standing.DUPLICATES, standing.CONTRADICTED]].sum(axis=0).tolist())
+
+    def _uncount(self, port: Port, rows: int) -> None:
+        self._standing[port, standing.DUPLICATES] -= rows
+
+    @abstractmethod
+    def _untold(self) -> int:
+        """How many events are still to be told, or left out."""
+
+    def open_events(self) -> OpenEvents:
+        """The events without an end that hold up the output: a promise has passed their starts. Cost: O(nodes)."""
+        if self._rules[standing.FIRST_RULE] != standing.WHEN_FROZEN:
+            return NO_OPEN_EVENTS
+        alive = self._nodes[self._alive()]
+        passed = alive[(alive[:, kernel.START] < self._counters[kernel.SETTLED]) & (alive[:, kernel.MOST] > 0)]
+        ends = self._last_ends(passed)
+        is_open = (ends == FOREVER).any(axis=1)
+        if not is_open.any():
+            return NO_OPEN_EVENTS
+        lacked_by = (ends[is_open] == kernel.NOWHERE).sum(axis=0).tolist()
+        return OpenEvents(int(is_open.sum()), int(passed[is_open, kernel.START].min()), tuple(lacked_by))
+
+    @abstractmethod
+    def _last_ends(self, nodes: _Column) -> _Column:
+        """The last end that each replica gives the event of each of some nodes; NOWHERE where it has none."""
+
+    def left_out(self) -> LeftOut:
+        """What became of the rows that did not go out. Cost: O(nodes)."""
+        corrections = int(self._counters[kernel.CORRECTIONS])
+        return super().left_out() + LeftOut(corrections=corrections, unsent=self._untold())
+
+    def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
+        self._refuse_empty(port, batch)
+        payloads = self._codec.encode(batch.payload)
+        self._make_room(batch.rows, len(payloads.words))
+        if len(batch) + _LINES > self._lines.shape[1]:
+            self._lines = np.empty((kernel.LINE, len(batch) + _LINES), dtype=np.int64)
+        told, at, row = [], 0, 0
+        while at < len(batch):
+            at, count = self._run(port, batch, payloads, at, row)
+            if count:
+                told.append(self._told(batch, self._lines[:, :count]))
+            elif at < len(batch):
+                # One event has more to be corrected than there are lines.
+                self._lines = np.empty((kernel.LINE, 2 * self._lines.shape[1]), dtype=np.int64)
+            if at < len(batch):
+                row = at - len(batch.slice(0, at).punctuations())
+        return told
+
+    def _refuse_empty(self, port: Port, batch: EventBatch) -> None:
+        """Refuse an event that ends when it starts: it could not be told from one that was taken back."""
+        if batch.end is None:
+            return
+        empty = batch.end <= batch.start
+        empty &= batch.kinds() == _INSERT
+        if empty.any():
+            facts = {"replica": port, "element": element_at(batch, int(np.argmax(empty)))}
+            hint = "leave such events out by where(), or let them last"
+            raise BadElement(message(f"{self._where} got an event that ends when it starts", facts, hint))
+
+    def _state(self) -> _Arrays:
+        return self._nodes, self._bounds, self._table, self._held, self._counters
+
+    def _told(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
+        """Make a batch of what was told; lines of rows that are left out go their own way."""
+        if self._diverted.wanted:
+            left_out = lines[kernel.KIND] > kernel.PUNCTUATE
+            self._divert(batch, lines[:, left_out])
+            lines = lines[:, ~left_out]
+        kinds, payloads = np.empty(lines.shape[1], dtype=np.int8), np.empty((3, lines.shape[1]), dtype=np.int64)
+        told, held, adjusts = kernel.sum_up(lines, kinds, payloads)
+        rows, begins, lengths = payloads[:, :told]
+        if not held:
+            payload = gather(batch.payload, rows)
+        else:
+            # Those of the batch are held by now, too: one way for all is shorter than two and a third to bring them
+            # together.
+            payload = self._codec.decode_some(self._held.view(np.uint8), WORD * begins, WORD * lengths)
+        start, end = lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy()
+        prior = None
+        if adjusts:
+            prior = lines[kernel.OUT_PRIOR].copy()
+            # One that takes an event back corrects what the insert had told, so that both add nothing.
+            self._counters[kernel.CORRECTIONS] += adjusts + np.count_nonzero((kinds == _ADJUST) & (end == start))
+        return EventBatch(payload, start, end, kinds, prior)
+
+    def _divert(self, batch: EventBatch, lines: NDArray[np.int64]) -> None:
+        """Take rows that are left out, which lines name: those of the batch, and events that are held."""
+        of_batch = lines[:, lines[kernel.OUT_FROM] != kernel.HELD]
+        passed_over = gather(batch.payload, of_batch[kernel.OUT_FROM])
+        reasons = [_REASONS[kind] for kind in of_batch[kernel.KIND].tolist()]
+        rows = EventBatch(passed_over, of_batch[kernel.OUT_START].copy(), of_batch[kernel.OUT_NEW].copy())
+        self._diverted.add(rows, of_batch[kernel.OUT_PRIOR], reasons)
+        self._divert_held(lines[:, lines[kernel.OUT_FROM] == kernel.HELD])
+
+    def _divert_held(self, lines: NDArray[np.int64]) -> None:
+        """Take events that are contradicted, whose payloads are held."""
+        places, lengths = WORD * lines[kernel.OUT_AT], WORD * lines[kernel.OUT_LENGTH]
+        payload = self._codec.decode_some(self._held.view(np.uint8), places, lengths)
+        rows = EventBatch(payload, lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy())
+        self._diverted.add(rows, lines[kernel.OUT_PRIOR], CONTRADICTED)
+
+    # ---- memory ----------------------------------------------------------------------------------------------------
+
+    def _make_room(self, nodes: int, held: int, *, anew: bool = False) -> None:
+        """See that so many more nodes and words fit; where they do not, leave out those that are done with."""
+        used, live = int(self._counters[kernel.NODES]), int(self._counters[kernel.LIVE])
+        fits = used + nodes <= len(self._nodes) and int(self._counters[kernel.WORDS]) + held <= len(self._held)
+        if fits and not anew:
+            return
+        room = max(_LEAST_NODES, 2 * (live + nodes))
+        width = kernel.ENDS + len(self._replicas)
+        alive = self._nodes[:used, kernel.LENGTH]
+        kept = int(alive[alive != kernel.GONE].sum())
+        before = self._nodes, self._bounds, self._held, self._counters
+        self._nodes = np.empty((room, width), dtype=np.int64)
+        self._bounds = np.empty((-(-room // kernel.BLOCK), len(self._replicas)), dtype=np.int64)
+        self._table = np.empty(1 << (2 * room).bit_length(), dtype=np.int32)
+        self._held = np.empty(2 * (kept + held), dtype=np.int64)
+        kernel.move_together(*before, self._nodes, self._bounds, self._table, self._held)
+        self._moved()
+
+    def _moved(self) -> None:
+        """Do what is to be done when nodes have been moved together."""
+
+    def _begin_anew(self, port: Port) -> None:
+        if port == self._nodes.shape[1] - kernel.ENDS:
+            self._nodes = np.hstack([self._nodes, np.empty((len(self._nodes), 1), dtype=np.int64)])
+            self._bounds = np.hstack([self._bounds, np.empty((len(self._bounds), 1), dtype=np.int64)])
+            self._standing = np.vstack([self._standing, _fresh(1)])
+        self._forget_told(port)
+
+    def detach(self, port: Port) -> None:
+        """Listen to a replica no longer: it leads nobody, and what it told counts for no quorum."""
+        super().detach(port)
+        self._forget_told(port)
+
+    def _forget_told(self, port: Port) -> None:
+        counted = self._nodes[:, [kernel.MOST, kernel.ENDS + port]].copy() if self._diverted.wanted else None
+        self._nodes[:, kernel.ENDS + port] = kernel.NOWHERE
+        self._leave_out_what_only_it_told(port)
+        if counted is not None:
+            self._divert_what_only_it_told(port, counted)
+        self._bounds[:, port] = BEGINNING
+        self._standing[port, : standing.DUPLICATES] = _fresh(1)[0, : standing.DUPLICATES]
+        self._rules = self._as_rules()
+
+    @abstractmethod
+    def _leave_out_what_only_it_told(self, port: Port) -> None:
+        """Count the events as contradicted that are not told, and that nobody tells now that a replica is gone."""
+
+    def _divert_what_only_it_told(self, port: Port, counted: _Column) -> None:
+        """Take the events that only a replica had which is gone; `counted` says of each node how many, and its ends."""
+        alive = self._alive()
+        left_out = counted[alive, 0] - self._nodes[alive, kernel.MOST]
+        lines: list[list[int]] = []
+        for node, count in zip(alive[left_out > 0].tolist(), left_out[left_out > 0].tolist(), strict=True):
+            start, at, length = self._nodes[node, [kernel.START, kernel.AT, kernel.LENGTH]].tolist()
+            ends = self._ends_not_told(node, int(counted[node, 1]))[:count]
+            lines += ([kernel.CONTRADICTED_EVENT, start, port, end, kernel.HELD, at, length] for end in ends)
+        self._divert_held(np.array(lines, dtype=np.int64).reshape(-1, kernel.LINE).T)
+
+    @abstractmethod
+    def _ends_not_told(self, node: int, given: int) -> list[Instant]:
+        """The ends that a replica gave the events of a node, as the node had them, but for those in the output."""
+
+    def forget_held(self) -> None:
+        """Forget the events that are not told: whoever asks for it has sent them."""
+        self._finish()
+
+    def _finish(self) -> None:
+        kept = [kernel.OTHER_ENDS, kernel.CORRECTIONS, kernel.PEAK]
+        complete, counts, left_out = self.complete_before, self._counters[kept], self._standing
+        self._empty()
+        self._counters[[kernel.COMPLETE, kernel.SETTLED]] = complete
+        self._counters[kept] = counts
+        self._standing[:, standing.DUPLICATES :] = left_out[:, standing.DUPLICATES :]
+
+    def buffered(self) -> int:
+        """How many events are not frozen."""
+        return int(self._counters[kernel.LIVE])
+
+    def peak_buffered(self) -> int:
+        """The most events that were not frozen, between two elements of a batch, too."""
+        return int(self._counters[kernel.PEAK])
+
+    def _alive(self) -> _Column:
+        """The nodes that are not done with."""
+        return np.flatnonzero(self._nodes[: int(self._counters[kernel.NODES]), kernel.LENGTH] != kernel.GONE)
+
+    def _snapshot(self) -> RevisedState:
+        self._make_room(0, 0, anew=True)  # what is done with is not worth storing
+        used = int(self._counters[kernel.NODES])
+        blocks = -(-used // kernel.BLOCK)
+        counters = self._counters.copy()
+        counters[kernel.PEAK] = 0  # which is no part of the state
+        return RevisedState(
+            tuple(self._replicas),
+            self._nodes[:used].copy(),
+            self._bounds[:blocks].copy(),
+            self._held[: int(self._counters[kernel.WORDS])].copy(),
+            counters,
+            self._standing.copy(),
+        )
+
+    def check(self) -> None:
+        """Assert that what lives is counted."""
+        assert len(self._alive()) == self._counters[kernel.LIVE]

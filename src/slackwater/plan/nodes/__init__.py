@@ -1,0 +1,1 @@
+"""The kinds of plan nodes, one file for each family of steps."""

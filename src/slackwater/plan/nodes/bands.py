@@ -1,0 +1,135 @@
+"""The Impatience framework: one disordered stream, several patiences, one ordered stream for each.
+
+    basic      band ──> sort ────────────────────────────────────> stream 0
+               band ──> sort ─────────────────────> union ───────> stream 1 ...
+    advanced   band ──> partial query ───────────────────────────> stream 0
+               band ──> partial query ───────────> union, merge ─> stream 1 ...
+
+A user's partial query gets its band in order. Ready aggregates need to know what is complete, not order: for them
+nothing is sorted, and partial results are all that is held.
+Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue. ICDE 2018, section V.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import PlanError, message
+from slackwater.operators.aggregate.banded import BandedAggregateOperator, banded_schema
+from slackwater.operators.emission import band_output
+from slackwater.plan.node import SideOutput, StepNode, walk
+from slackwater.plan.nodes.aggregating import summed_up_in_words
+from slackwater.plan.nodes.combining import Union
+from slackwater.plan.nodes.ordering import Punctuate, Sort
+from slackwater.plan.nodes.rows import AssignWindow, MapBatches, RowStep, Select, Where
+from slackwater.plan.nodes.source_promises import judged_later
+from slackwater.plan.properties import Extent, Order, Properties
+from slackwater.policies.windows import Hopping, Tumbling
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.aggregate.group_rows import GroupRows
+    from slackwater.operators.emission import OutputName
+    from slackwater.operators.operator import Operator
+    from slackwater.plan.node import Node
+    from slackwater.policies.aggregates import Aggregate
+    from slackwater.policies.cadence import Every
+    from slackwater.policies.late import Late
+    from slackwater.progress.instants import Duration
+
+
+@dataclass(frozen=True, eq=False)
+class BandedAggregate(StepNode):
+    """Sums up the events that share an interval and the key columns, once for each band."""
+
+    bands: tuple[Node, ...]
+    keys: tuple[str, ...]
+    aggregates: Mapping[str, Aggregate]
+    groups: GroupRows | None = None
+    """How rows stand for groups of events, where they do: what was summed up before is merged here."""
+
+    verb = "in_bands"
+
+    def __post_init__(self) -> None:
+        if self.bands[0].properties.extent is Extent.INTERVALS:
+            hint = "assign windows before in_bands(), or take bands of events and aggregate each: in_bands(...)[0]"
+            facts = {"stream": self.bands[0].line}
+            raise PlanError(message("in_bands cannot sum up lifetimes that overlap freely", facts, hint))
+        _ = self.schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The events of each band."""
+        return self.bands
+
+    @property
+    def _events(self) -> EventSchema:
+        return self.bands[0].schema if self.groups is None else self.groups.events
+
+    @cached_property
+    def schema(self) -> EventSchema:
+        """The window, the keys, the aggregates, the band."""
+        return banded_schema(self._events, self.keys, self.aggregates, "in_bands")
+
+    @property
+    def properties(self) -> Properties:
+        """Ordered by window; one row per window makes it strict, one per window and key makes that a key."""
+        facts = self.bands[0].properties
+        # A union may bring windows of several lengths together, which start at the same time.
+        one_per_start = not self.keys and not any(isinstance(node, Union) for node in walk(*self.bands))
+        order = Order.STRICT if one_per_start else Order.TIES
+        return Properties(order=order, stamps=facts.stamps, extent=facts.extent, keyed=True)
+
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """The answers of every band after the first."""
+        return {band_output(band): (self.schema, self.properties) for band in range(1, len(self.bands))}
+
+    def details(self) -> str:
+        """The aggregates and the keys."""
+        return summed_up_in_words(self.aggregates, self.keys)
+
+    def reason(self) -> str:
+        """What is held between bands."""
+        return "each event is summed up once; partial results are held and go from band to band, not events"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        return BandedAggregateOperator(
+            self._events, self.keys, self.aggregates, len(self.bands), step=step, resume=resume, groups=self.groups
+        )
+
+
+def dealt(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Late, *, in_order: bool) -> list[Node]:
+    """Judge how late rows are, by the times they came with, and return the stream of each band, in order or not.
+
+    A window moves events to its start. Patience is meant for the times before that, so rows are judged before they are
+    given windows, and the steps from the first window on are done in every band. But windows side by side are complete
+    one after the other, and no row is late for one that is not.
+    """
+    steps: list[RowStep] = []
+    at = node = judged_later(node)
+    while isinstance(at, Where | Select | MapBatches | AssignWindow):
+        steps.append(at)
+        at = at.input
+    windows = [place for place, step in enumerate(steps) if isinstance(step, AssignWindow)]
+    judged_before = steps[: windows[-1] + 1] if windows else []
+    first = judged_before[-1] if judged_before else None
+    side_by_side = first.window if isinstance(first, AssignWindow) and isinstance(first.window, Tumbling) else None
+    punctuate = Punctuate(node if first is None else first.input, patiences, cadence, late, side_by_side)
+    bands = outputs_of(punctuate, len(patiences))
+    # The sort is written first, unless a step would undo it; the plan moves it as far back as it can.
+    hops = any(isinstance(step, AssignWindow) and isinstance(step.window, Hopping) for step in judged_before)
+    if in_order and not hops:
+        bands = [Sort(band) for band in bands]
+    for step in reversed(judged_before):
+        bands = [step.reading(band) for band in bands]
+    return [Sort(band) for band in bands] if in_order and hops else bands
+
+
+def outputs_of(step: StepNode, bands: int) -> list[Node]:
+    """The output of each band of a step that has several."""
+    return [step, *(SideOutput(step, band_output(band)) for band in range(1, bands))]

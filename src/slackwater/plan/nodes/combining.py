@@ -1,0 +1,198 @@
+"""Plan nodes that put ordered streams together: union, join, followed_by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import NeedsOrder, PlanError, SchemaMismatch, message
+from slackwater.operators.match.followed_by import FollowedByOperator
+from slackwater.operators.match.join import JoinOperator
+from slackwater.operators.match.matched_schema import matched_schema
+from slackwater.operators.pass_through import PassThroughOperator
+from slackwater.operators.union import UnionOperator
+from slackwater.plan.node import Node, StepNode
+from slackwater.plan.nodes.rows import in_processing_order
+from slackwater.plan.properties import Extent, Order, Properties, Stamps
+from slackwater.policies.matching import Overlap, Within
+from slackwater.progress.instants import format_duration
+
+if TYPE_CHECKING:
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.operator import Operator
+    from slackwater.progress.instants import Duration
+
+
+def require_order(step: str, *inputs: Node) -> None:
+    """Refuse inputs that are disordered or revised."""
+    for node in inputs:
+        if not (node.properties.ordered or node.properties.latent):
+            raise NeedsOrder.at(step, node.line)
+        if not node.properties.insert_only:
+            raise PlanError(message(f"{step} takes inserts only, and this stream revises them", {"stream": node.line}))
+
+
+@dataclass(frozen=True, eq=False)
+class Union(StepNode):
+    """Puts ordered streams of the same columns together."""
+
+    streams: tuple[Node, ...]
+    verb = "union"
+
+    def __post_init__(self) -> None:
+        require_order("union", *self.streams)
+        first = self.streams[0]
+        for other in self.streams[1:]:
+            require_same_columns("union", first.schema, other.schema)
+            if other.properties.latent != first.properties.latent:
+                stamped, latent = (other, first) if first.properties.latent else (first, other)
+                facts = {"stamped": stamped.line, "latent": latent.line}
+                raise PlanError(message("union cannot order stamped events among latent ones", facts))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The streams, in the order they were given."""
+        return self.streams
+
+    @property
+    def schema(self) -> EventSchema:
+        """The columns they share."""
+        return self.streams[0].schema
+
+    @property
+    def properties(self) -> Properties:
+        """Ordered, with ties between inputs; points only if all are."""
+        extents = {stream.properties.extent for stream in self.streams}
+        extent = extents.pop() if len(extents) == 1 else Extent.INTERVALS
+        return Properties(order=Order.TIES, stamps=self.streams[0].properties.stamps, extent=extent)
+
+    def details(self) -> str:
+        """How many streams."""
+        return f"of {len(self.streams)}"
+
+    def reason(self) -> str:
+        """Whom it waits for."""
+        if self.streams[0].properties.latent:
+            return "no times yet, so no order to keep: rows pass as they come"
+        return "sends what every input has reached; asks the source of the one it waits for"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        if self.streams[0].properties.latent:
+            return PassThroughOperator()
+        return UnionOperator(len(self.streams), self.schema.no_rows, f"step {step!r}", resume)
+
+
+def require_same_columns(step: str, first: EventSchema, other: EventSchema) -> None:
+    """Refuse streams that differ in their columns or time columns."""
+    if first.shown == other.shown and first.time == other.time and first.until == other.until:
+        return
+    facts = {side: ", ".join(_only_in(a, b)) for side, a, b in (("first", first, other), ("other", other, first))}
+    hint = "select() the same columns, of the same types and in the same order, on both"
+    raise SchemaMismatch(message(f"{step} takes streams of the same columns and time columns", facts, hint))
+
+
+def _only_in(one: EventSchema, other: EventSchema) -> list[str]:
+    """The columns, with their types, that differ; all of them when only their order or their role does."""
+    theirs = {str(field) for field in other.shown}
+    different = [str(field) for field in one.shown if str(field) not in theirs]
+    return different or [*map(str, one.shown), f"time={one.time.name}"]
+
+
+@dataclass(frozen=True, eq=False)
+class Join(StepNode):
+    """Pairs the events of two streams that meet in time and agree on the key columns."""
+
+    left: Node
+    right: Node
+    on: tuple[str, ...]
+    meeting: Overlap | Within
+    verb = "join"
+
+    def __post_init__(self) -> None:
+        require_order("join", self.left, self.right)
+        _ = self.schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Left and right."""
+        return (self.left, self.right)
+
+    @cached_property
+    def schema(self) -> EventSchema:
+        """When they met, then both sides' columns."""
+        interval = isinstance(self.meeting, Overlap)
+        return matched_schema(self.left.schema, self.right.schema, self.on, interval, "join")
+
+    @property
+    def properties(self) -> Properties:
+        """Results come in order of the later of the two times."""
+        extent = Extent.INTERVALS if isinstance(self.meeting, Overlap) else Extent.POINTS
+        return Properties(order=Order.TIES, stamps=_stamps(self.left, self.right), extent=extent)
+
+    def details(self) -> str:
+        """Key and meeting."""
+        return f"on {', '.join(self.on) or 'time alone'}, {self.meeting.describe(calendar=self.left.schema.calendar)}"
+
+    def reason(self) -> str:
+        """Whom it waits for."""
+        return "matches in order of time; asks the source of the input it waits for"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        waits = not (in_processing_order(self.left) and in_processing_order(self.right))
+        return JoinOperator(
+            self.left.schema, self.right.schema, self.on, self.meeting, step=step, waits=waits, resume=resume
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FollowedBy(StepNode):
+    """Pairs each event of the first stream with the next of the second, if it comes soon enough."""
+
+    first: Node
+    then: Node
+    on: tuple[str, ...]
+    within: Duration
+    verb = "followed_by"
+
+    def __post_init__(self) -> None:
+        require_order("followed_by", self.first, self.then)
+        _ = self.schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """First and then."""
+        return (self.first, self.then)
+
+    @cached_property
+    def schema(self) -> EventSchema:
+        """When the second came, then both sides' columns."""
+        return matched_schema(self.first.schema, self.then.schema, self.on, interval=False, step="followed_by")
+
+    @property
+    def properties(self) -> Properties:
+        """Results come in order of the second event's time."""
+        return Properties(order=Order.TIES, stamps=_stamps(self.first, self.then))
+
+    def details(self) -> str:
+        """Key and patience."""
+        within = format_duration(self.within) if self.first.schema.calendar else str(self.within)
+        return f"on {', '.join(self.on) or 'time alone'}, within {within}"
+
+    def reason(self) -> str:
+        """Whom it waits for."""
+        return "the first strictly later event of the same key; asks the source of the input it waits for"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        waits = not (in_processing_order(self.first) and in_processing_order(self.then))
+        return FollowedByOperator(
+            self.first.schema, self.then.schema, self.on, self.within, step=step, waits=waits, resume=resume
+        )
+
+
+def _stamps(left: Node, right: Node) -> Stamps:
+    both = {left.properties.stamps, right.properties.stamps}
+    return both.pop() if len(both) == 1 else Stamps.EXTERNAL

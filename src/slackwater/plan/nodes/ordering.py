@@ -1,0 +1,202 @@
+"""Plan nodes that bring order into a stream: punctuate says what is complete and which rows are late, sort obeys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import BadDuration, NeedsOrder, PlanError, message
+from slackwater.operators.emission import LATE, band_output
+from slackwater.operators.punctuate import PunctuateOperator, late_schema
+from slackwater.operators.sort import SortOperator
+from slackwater.plan.node import SourceNode, walk
+from slackwater.plan.nodes.rows import AssignWindow, MapBatches, RowStep, Select, Where, refuse_untimed
+from slackwater.plan.properties import Extent, Order, Properties
+from slackwater.policies.cadence import Every
+from slackwater.policies.late import Fate, Late, not_a_policy
+from slackwater.progress.instants import FOREVER, format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slackwater.events.schema import EventSchema, TimeColumn
+    from slackwater.operators.emission import OutputName
+    from slackwater.operators.operator import Operator
+    from slackwater.plan.node import Node
+    from slackwater.policies.cadence import Cadence
+    from slackwater.policies.windows import Tumbling
+    from slackwater.progress.instants import Duration
+
+
+@dataclass(frozen=True, eq=False)
+class JudgeLateness(RowStep):
+    """A step that says what is complete, a patience behind the newest time, and so which rows are late."""
+
+    patiences: tuple[Duration, ...]
+    cadence: Every
+    late: Late
+
+    def __post_init__(self) -> None:
+        facts = self.input.properties
+        if facts.latent:
+            hint = "give the events times first"
+            raise PlanError(message(f"{self.verb} needs times, and these events have none", {}, hint))
+        if not facts.insert_only:
+            hint = "apply the revisions first"
+            raise PlanError(message(f"{self.verb} cannot judge events that are revised later", {}, hint))
+        _refuse_unless_rising(self.patiences, self.verb)
+        if not isinstance(self.cadence, Every):
+            hint = "choose Every.rows(n), Every.time(length) or Every.batch()"
+            raise PlanError(message("this does not say how often to punctuate", {"got": repr(self.cadence)}, hint))
+        if not isinstance(self.late, Late):
+            raise not_a_policy(self.late)
+        if self.late.fate is Fate.ADJUSTED:
+            _refuse_unless_whole(self.patiences, self.schema.time)
+        self.cadence.resolved(calendar=self.schema.calendar)
+        self.side_outputs()  # made now, so that clashing columns are refused now
+
+    @property
+    def properties(self) -> Properties:
+        """The input's, and punctuated. Moving late rows may make two events one, and leave a part of a window.
+
+        All rows have a time: those that have none are late.
+        """
+        facts = self.input.properties.but(punctuated=True, untimed=False)
+        if self.late.fate is not Fate.ADJUSTED:
+            return facts
+        order = Order.TIES if facts.ordered else Order.NONE
+        extent = facts.extent if facts.extent is Extent.POINTS else Extent.INTERVALS
+        return facts.but(keyed=False, order=order, extent=extent)
+
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """The late rows, as they came in, if they are diverted."""
+        if self.late.fate is not Fate.DIVERTED:
+            return {}
+        source = self.input
+        return {LATE: (late_schema(source.schema, self.verb), source.properties.but(punctuated=False))}
+
+    def details(self) -> str:
+        """The patiences, how often they are applied, and what becomes of late rows."""
+        calendar = self.schema.calendar
+        patiences = ", ".join(format_duration(one) if calendar else str(one) for one in self.patiences)
+        return f"patience={patiences} {self.cadence}, late rows {self.late}"
+
+
+@dataclass(frozen=True, eq=False)
+class Punctuate(JudgeLateness):
+    """Says what is complete, and deals the rows by how late they are.
+
+    Several patiences make as many bands: band 0 is the main output, the others and the late rows are side outputs.
+    """
+
+    windows: Tumbling | None = None
+    """The windows that rows are given next, or have been given: a row is late when its window is complete."""
+
+    stands_for: str | None = None
+    """The column that says how many events a row stands for, where it does."""
+
+    only_last: bool = False
+    """Whether all readers look at the last punctuation of a batch only, so that the others are left out."""
+
+    verb = "punctuate"
+
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """The bands after the first, and the late rows if they are diverted."""
+        bands = {band_output(band): (self.schema, self.properties) for band in range(1, len(self.patiences))}
+        return {**bands, **super().side_outputs()}
+
+    def reason(self) -> str:
+        """When a time is complete, and where rows go."""
+        what = "time" if self.windows is None else "window"
+        complete = f"a {what} is complete when the newest event is a patience past it"
+        return complete if len(self.patiences) == 1 else f"{complete}; a row goes to the first band still open for it"
+
+    def details(self) -> str:
+        """The patiences, how often they are applied, what becomes of late rows, and whether whole windows count."""
+        if self.windows is None:
+            return super().details()
+        size = format_duration(self.windows.size) if self.schema.calendar else str(self.windows.size)
+        return f"{super().details()}, whole windows of {size}"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        cadence = self.cadence.resolved(calendar=self.schema.calendar)
+        return self.build_with(cadence, step, resume)
+
+    def build_with(self, cadence: Cadence, step: str, resume: Any = None) -> PunctuateOperator:
+        """Make the operator, with another cadence."""
+        return PunctuateOperator(
+            self.input.schema,
+            self.patiences,
+            cadence,
+            self.late,
+            step,
+            resume,
+            self.windows,
+            self.stands_for,
+            only_last=self.only_last,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sort(RowStep):
+    """Puts a stream in order of time, as far as its punctuations say that it is complete."""
+
+    moved: tuple[str, ...] = ()
+    """The steps that were written behind the sort and run before it."""
+
+    verb = "sort"
+
+    def __post_init__(self) -> None:
+        facts = self.input.properties
+        if not facts.insert_only:
+            raise PlanError(message("sort takes inserts only, and this stream revises them", {}, "apply them first"))
+        refuse_untimed("sort() without a patience", self.input)
+        if not facts.progressive and any(isinstance(node, SourceNode) and node.feed.live for node in walk(self.input)):
+            hint = 'say how long to wait for late rows: sort(patience="5s")'
+            raise NeedsOrder(message("nothing would ever come out of this sort", {"stream": self.input.line}, hint))
+
+    @property
+    def properties(self) -> Properties:
+        """Ordered, with ties; punctuated as the input is."""
+        return self.input.properties.but(order=Order.TIES)
+
+    def details(self) -> str:
+        """Nothing was chosen."""
+        return ""
+
+    def reason(self) -> str:
+        """What it waits for, and what was moved before it."""
+        if not self.moved:
+            return "sends what is complete, in order; equal times as they came"
+        before = ", ".join(dict.fromkeys(self.moved))
+        return f"moved behind {before}: what needs no order goes first, and leaves less to sort"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        return SortOperator(self.schema, step, resume, _length_of_all(self.input))
+
+
+def _length_of_all(node: Node) -> Duration | None:
+    """How long all events are, where they are windows of one length; their ends follow from their starts then."""
+    while isinstance(node, Where | Select | MapBatches):
+        node = node.input
+    return node.window.size if isinstance(node, AssignWindow) and not node.input.properties.untimed else None
+
+
+def _refuse_unless_whole(patiences: tuple[Duration, ...], time: TimeColumn) -> None:
+    """Refuse to move rows to bounds that their time column cannot tell: two times would be shown as one."""
+    odd = next((one for one in patiences if one % time.tick), None)
+    if odd is not None:
+        facts = {"patience": format_duration(odd), "column": f"{time.name} ({time.type})"}
+        hint = f"choose a patience of whole {format_duration(time.tick)}, or cast the column to timestamp[us] first"
+        raise BadDuration(message("late rows cannot be adjusted to times between two of their column", facts, hint))
+
+
+def _refuse_unless_rising(patiences: tuple[Duration, ...], step: str) -> None:
+    rising = all(a < b for a, b in pairwise(patiences))
+    if not (patiences and rising and patiences[0] >= 0 and patiences[-1] <= FOREVER):
+        got = ", ".join(map(str, patiences)) or "none"
+        hint = "name each patience once, the shortest first"
+        raise BadDuration(message(f"{step} needs patiences that rise and are not negative", {"got": got}, hint))

@@ -1,0 +1,253 @@
+"""The plan node that merges replicas of one stream: it chooses LMerge's case by what is known of them.
+
+The less is known, the more must be remembered: nothing but a time for strictly ordered replicas, every event that is
+not frozen for replicas that are revised. Replicas that come later than others need a merge that remembers events, too:
+what one of them tells beyond what it may speak for must not keep the others from telling what lies before.
+Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, sections IV-D and V-B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import NeedsOrder, PlanError, message
+from slackwater.operators.emission import LEFT_OUT
+from slackwater.operators.replicas.diverted_rows import left_out_schema
+from slackwater.operators.replicas.multiset import MergeRevised
+from slackwater.operators.replicas.ordered_same_ties import MergeOrderedAlike
+from slackwater.operators.replicas.ordered_with_key import MergeOrderedWithKey
+from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
+from slackwater.operators.replicas.strictly_ordered import MergeStrictlyOrdered
+from slackwater.plan.node import Node, SourceNode, StepNode, walk
+from slackwater.plan.nodes.combining import require_same_columns
+from slackwater.plan.nodes.revisions import doubting_end
+from slackwater.plan.nodes.rows import with_wide_dictionaries
+from slackwater.plan.properties import Extent, Order, Properties, Stamps
+from slackwater.plan.tie_order import tells_ties_alike
+from slackwater.policies.agreement import Agreement, Tell
+from slackwater.policies.left_out_rows import LeftOutRows, require_policy
+from slackwater.policies.punctuations import When
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.emission import OutputName
+    from slackwater.operators.replicas.replica_merge import ReplicaMerge
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Instant
+
+
+class Case(Enum):
+    """What replicas may do, and so what must be remembered of them; by the papers' names."""
+
+    R0 = "strictly ordered: the newest time is all that is remembered"
+    R1 = "ordered, ties in the same order everywhere: the rows of the newest time are counted and compared"
+    R2 = "ordered, and start and payload are a key: the rows of the newest time are remembered"
+    R3 = "disordered or revised, and start and payload are a key: one node for each event that is not frozen"
+    R4 = "no key is known, so that equal events count: as many of each as a replica has"
+
+
+@dataclass(frozen=True)
+class Attendance:
+    """Which replicas take part from the beginning, and whether that may change while the query runs.
+
+    Replicas are numbered as they were given.
+    """
+
+    waiting: frozenset[Port] = frozenset()
+    """The replicas that nobody reads until they are attached."""
+
+    tells_from: Mapping[Port, Instant] = field(default_factory=dict)
+    """From when on replicas tell everything, of those that do not tell everything from the beginning."""
+
+    changes: bool = False
+    """Whether replicas may be attached while the query runs; waiting ones are there to be."""
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all replicas take part from the beginning to the end, each for all of the time."""
+        return not (self.waiting or self.tells_from or self.changes)
+
+
+@dataclass(frozen=True, eq=False)
+class MergeReplicas(StepNode):
+    """Tells once what several replicas of one stream tell, each in its own way."""
+
+    replicas: tuple[Node, ...]
+    agreement: Agreement
+    ties_alike: bool = False
+    """Whether the user says that rows of one time come in the same order in every replica."""
+
+    attendance: Attendance = field(default_factory=Attendance)
+    given: Mapping[Node, Port] = field(default_factory=dict)
+    """The replicas as the user knows them: rewrites put other nodes in the place of these."""
+
+    left_out: LeftOutRows = LeftOutRows.drop()  # noqa: RUF009 - a frozen value
+    known: bool = False
+    """Whether they are known to be replicas, so that it need not be found out how much they share."""
+
+    verb = "merge_replicas"
+
+    def __post_init__(self) -> None:
+        for replica in self.replicas:
+            require_same_columns(self.verb, self.replicas[0].schema, replica.schema)
+            refuse_clocks(replica)
+            if not replica.properties.progressive:
+                raise NeedsOrder.at(self.verb, replica.line)
+        require_policy(self.left_out)
+        self.side_outputs()  # made now, so that clashing columns are refused now
+        if self.ties_alike:
+            self._refuse_ties_alike()
+        if len(self.attendance.waiting) == len(self.replicas):
+            hint = "let one of them take part from the beginning"
+            raise PlanError(message("merge_replicas would wait for all of its replicas", {}, hint))
+
+    def _refuse_ties_alike(self) -> None:
+        """Refuse to believe in the order of ties where there is none, or nobody could make use of it."""
+        wrong = next(
+            (one for one in self.replicas if not (one.properties.ordered and one.properties.insert_only)), None
+        )
+        if wrong is not None:
+            facts, hint = {"replica": wrong.line}, "sort() or settle() each replica first, or leave ties_alike out"
+            raise PlanError(message("ties_alike is about replicas that come in order of time", facts, hint))
+        if not self.attendance.fixed:
+            hint = "leave ties_alike out: replicas that come later are merged event by event"
+            raise PlanError(message("ties cannot be counted where replicas come and go", {}, hint))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The replicas."""
+        return self.replicas
+
+    @cached_property
+    def case(self) -> Case:
+        """The cheapest case that allows what is known of all replicas."""
+        facts = [replica.properties for replica in self.replicas]
+        strict = all(one.order is Order.STRICT for one in facts)
+        if all(one.insert_only and one.ordered for one in facts) and self.attendance.fixed:
+            if strict:
+                return Case.R0
+            if self.ties_alike or all(map(tells_ties_alike, self.replicas)):
+                return Case.R1
+            if all(one.keyed for one in facts):
+                return Case.R2
+        return Case.R3 if all(one.keyed or one.order is Order.STRICT for one in facts) else Case.R4
+
+    @property
+    def revises(self) -> bool:
+        """Whether events may be revised after they were told."""
+        return self.case in {Case.R3, Case.R4} and self.agreement.tell is not Tell.FROZEN
+
+    @property
+    def schema(self) -> EventSchema:
+        """The columns of the replicas."""
+        return self.replicas[0].schema
+
+    @property
+    def properties(self) -> Properties:
+        """What holds of all replicas; where events are remembered, they come in no order, and say how far they are."""
+        facts = [replica.properties for replica in self.replicas]
+        extents = {one.extent for one in facts}
+        order = {Case.R0: Order.STRICT, Case.R1: Order.TIES, Case.R2: Order.TIES}.get(self.case, Order.NONE)
+        return facts[0].but(
+            order=order,
+            extent=extents.pop() if len(extents) == 1 else Extent.INTERVALS,
+            punctuated=order is Order.NONE,
+            insert_only=not self.revises,
+            keyed=all(one.keyed for one in facts),
+        )
+
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """The rows that are left out, if they are diverted: of a key, or an order, nothing is known."""
+        if not self.left_out.diverted:
+            return {}
+        facts = self.replicas[0].properties
+        rows = Properties(order=Order.NONE, stamps=facts.stamps, extent=self.properties.extent)
+        return {LEFT_OUT: (left_out_schema(self.schema, self.verb), rows)}
+
+    def details(self) -> str:
+        """How many, the case, who does not take part at once, and when events are told where that is chosen."""
+        waiting, later = len(self.attendance.waiting), len(self.attendance.tells_from)
+        parts = [f"of {len(self.replicas)}", f"case {self.case.name}"]
+        parts += [f"{waiting} waiting"] * bool(waiting)
+        parts += [f"{later} joining later"] * bool(later)
+        parts += [_chosen(self.agreement)] * self.revises
+        parts += [f"left-out rows {self.left_out}"] * self.left_out.diverted
+        return ", ".join(parts)
+
+    def reason(self) -> str:
+        """Why this case, and when events are told where that is not just when they come, or are frozen."""
+        parts = [self.case.value]
+        parts += ["replicas come and go"] * (not self.attendance.fixed)
+        parts += [str(self.agreement)] * self.revises
+        waits = self.case in {Case.R3, Case.R4} and not self.revises and not self._final
+        parts += ["an event without an end holds up all behind it; Agreement.half_frozen() does not wait"] * waits
+        return "; ".join(parts)
+
+    @property
+    def _final(self) -> bool:
+        """Whether no replica revises anything, so that an event is final as soon as its start is complete."""
+        return all(replica.properties.insert_only for replica in self.replicas)
+
+    def build(self, step: str, resume: Any = None) -> ReplicaMerge[Any]:
+        """Make the operator; replicas that do not take part from the beginning are left out, or told from when on."""
+        merge = self._built(f"step {step!r}", resume)
+        if self.known:
+            merge.take_for_replicas()
+        if resume is None:
+            for port in sorted({*self.attendance.waiting, *self.attendance.tells_from}):
+                merge.detach(port)
+            for port, tells_from in self.attendance.tells_from.items():
+                merge.attach(port, tells_from)
+        return merge
+
+    def _built(self, where: str, resume: Any) -> ReplicaMerge[Any]:
+        replicas, no_rows = len(self.replicas), self.schema.no_rows
+        ordered = [port for port, replica in enumerate(self.replicas) if replica.properties.ordered]
+        final = self._final
+        common = replicas, no_rows, where, resume
+        diverts = self.left_out.diverted
+        match self.case:
+            case Case.R0:
+                return MergeStrictlyOrdered(*common, diverts=diverts)
+            case Case.R1:
+                return MergeOrderedAlike(*common, diverts=diverts)
+            case Case.R2:
+                return MergeOrderedWithKey(*common, diverts=diverts)
+            case Case.R3:
+                return MergeRevisedWithKey(*common, self.agreement, ordered, final=final, diverts=diverts)
+            case Case.R4:
+                return MergeRevised(*common, self.agreement, ordered, final=final, diverts=diverts)
+
+
+def refuse_clocks(replica: Node) -> None:
+    """Refuse replicas that have their times, or their promises, from a clock."""
+    if replica.properties.stamps is not Stamps.EXTERNAL:
+        hint = "give every event a time of its own, the same in all replicas: stream(..., time=...)"
+        facts = {"replica": replica.line}
+        raise PlanError(message("merge_replicas tells events by their times, and these get theirs here", facts, hint))
+    for node in walk(replica):
+        if isinstance(node, SourceNode) and node.punctuations.when is not When.NEVER:
+            facts = {"source": node.details(), "punctuations": str(node.punctuations)}
+            hint = "leave punctuations= out: rows say how far a replica has come"
+            dead = "a replica that has died would go on promising by the clock, and silence the others"
+            raise PlanError(message(dead, facts, hint))
+
+
+def as_replica(node: Node) -> Node:
+    """Make a stream fit to be merged: words that others may add to, and an end that promises nothing."""
+    return doubting_end(with_wide_dictionaries(node))
+
+
+def _chosen(agreement: Agreement) -> str:
+    """What was chosen beside the first that comes to mind."""
+    plain = Agreement()
+    chosen = [f"tell={agreement.tell.name.lower()}"]
+    chosen += [f"quorum={agreement.quorum}"] * (agreement.quorum != plain.quorum)
+    chosen += [f"revise={agreement.revise.name.lower()}"] * (agreement.revise is not plain.revise)
+    chosen += [f"lag={agreement.lag}"] * (agreement.lag != plain.lag)
+    return " ".join(chosen)

@@ -1,0 +1,1 @@
+"""From the plan that was written to the plan that is run."""

@@ -1,0 +1,53 @@
+"""Leaves out the sort before an aggregate, which needs to know what is complete, not order.
+
+    written   rows ──> punctuate ──> sort ──> tumbling ──> aggregate
+    run       rows ──> punctuate ──> tumbling ──> aggregate          partial results are held, not rows
+
+Which rows are late, the punctuate step says as before. Answers come at the same punctuations and in the same order: by
+window, and groups of one window as they first appeared, which behind a tumbling window is the order of arrival with a
+sort as without. Behind a hopping window it is the order of time, so with keys the sort stays there. It stays, too,
+where somebody else reads the sorted rows, where a function sees the rows of a window, and where answers are told early:
+those would be told earlier.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from slackwater.plan.node import walk
+from slackwater.plan.nodes.aggregating import AggregateStep
+from slackwater.plan.nodes.early_aggregate import EarlyAggregate
+from slackwater.plan.nodes.ordering import Sort
+from slackwater.plan.nodes.rows import AssignWindow
+
+if TYPE_CHECKING:
+    from slackwater.plan.node import Node
+
+
+def without_needless_sorts(*roots: Node) -> list[Node]:
+    """Return the same plans without sorts whose only reader is an aggregate. Sorts are as late as they can be."""
+    nodes = list(walk(*roots))
+    readers = Counter(source for node in nodes for source in node.inputs)
+    readers.update(roots)
+    made: dict[Node, Node] = {}
+    for node in nodes:
+        sources = [made[source] for source in node.inputs]
+        made[node] = node if sources == list(node.inputs) else node.reading(*sources)
+        if isinstance(node, AggregateStep) and not isinstance(node, EarlyAggregate):
+            unsorted = _without_sort(node.input, readers, hops=not node.keys)
+            if unsorted is not None:
+                window, sort = unsorted
+                below = made[sort.input] if window is None else window.reading(made[sort.input])
+                made[node] = replace(node.reading(below), sort_left_out=True)
+    return [made[root] for root in roots]
+
+
+def _without_sort(node: Node, readers: Counter[Node], *, hops: bool) -> tuple[AssignWindow | None, Sort] | None:
+    """The sort that an aggregate reads, if nobody else does, and the hopping window between them, if there is one."""
+    window = node if hops and isinstance(node, AssignWindow) and readers[node] == 1 else None
+    sort = node if window is None else window.input
+    if not (isinstance(sort, Sort) and readers[sort] == 1 and sort.input.properties.progressive):
+        return None
+    return window, sort

@@ -1,0 +1,30 @@
+"""From the plan that was written to the plan that is run: every rewrite, in the order in which they are done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slackwater.plan.rewrites.last_punctuations import with_last_punctuations
+from slackwater.plan.rewrites.needless_sorts import without_needless_sorts
+from slackwater.plan.rewrites.panes import in_panes
+from slackwater.plan.rewrites.preaggregate_bands import dealing_groups
+from slackwater.plan.rewrites.sort_as_needed import sort_as_needed
+from slackwater.plan.rewrites.unread_bands import without_unread_bands
+from slackwater.plan.rewrites.unread_columns import without_unread_columns
+
+if TYPE_CHECKING:
+    from slackwater.plan.node import Node
+
+
+def as_planned(*roots: Node) -> list[Node]:
+    """Return plans that say the same temporal tables, and cost less, whoever runs them.
+
+    Plans that are run together are given together.
+    """
+    sorted_as_needed = without_needless_sorts(*sort_as_needed(*without_unread_bands(*roots)))
+    return without_unread_columns(*in_panes(*sorted_as_needed))
+
+
+def as_run(*roots: Node) -> list[Node]:
+    """Return plans as the in-process runner does them, at less cost still."""
+    return with_last_punctuations(*dealing_groups(*as_planned(*roots)))

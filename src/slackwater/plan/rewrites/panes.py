@@ -1,0 +1,89 @@
+"""Sums up events by pane where windows overlap, so that an event is looked at once, not once for each of its windows.
+
+    written   events ──> hopping size=60s hop=1s ──> aggregate
+    run       events ──> panes of 1s ──> aggregate               each window is merged from its 60 panes
+
+It is done where the answers are the same, in the same order: groups of one window come as they first appeared, which is
+the order of panes where events come in order, and where there is one group. Where no pane is long enough to be shared
+by many events, windows are assigned as written (operators.aggregate.panes).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from slackwater.operators.aggregate.panes import Panes, pane_of
+from slackwater.operators.window import WindowOperator
+from slackwater.plan.node import walk
+from slackwater.plan.nodes.aggregating import AggregateStep
+from slackwater.plan.nodes.early_aggregate import EarlyAggregate
+from slackwater.plan.nodes.rows import AssignWindow
+from slackwater.policies.windows import Hopping, Tumbling
+from slackwater.progress.instants import format_duration
+
+if TYPE_CHECKING:
+    from slackwater.operators.operator import Operator
+    from slackwater.plan.node import Node
+
+
+@dataclass(frozen=True, eq=False)
+class AssignPanes(AssignWindow):
+    """Gives every event the interval of its pane, of which windows are made later."""
+
+    panes_of: Hopping = field(kw_only=True)
+
+    @property
+    def verb(self) -> str:
+        """As it was written."""
+        return "hopping"
+
+    def details(self) -> str:
+        """The lengths."""
+        size = format_duration(self.window.size) if self.input.schema.calendar else str(self.window.size)
+        written = AssignWindow(self.input, self.panes_of)
+        return f"{written.details()}, panes of {size}"
+
+    def reason(self) -> str:
+        """What it saves."""
+        return "an event falls into one pane, and panes into several windows: needs no order, and copies no event"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        ordered = self.input.properties.ordered
+        return WindowOperator(self.window, self.input.schema, ordered, step, resume, panes_of=self.panes_of)
+
+
+def in_panes(*roots: Node) -> list[Node]:
+    """Return the same plans with panes instead of windows that overlap, wherever an aggregate alone reads these."""
+    nodes = list(walk(*roots))
+    readers = Counter(source for node in nodes for source in node.inputs)
+    readers.update(roots)
+    made: dict[Node, Node] = {}
+    for node in nodes:
+        sources = [made[source] for source in node.inputs]
+        made[node] = node if sources == list(node.inputs) else node.reading(*sources)
+        if isinstance(node, AggregateStep) and not isinstance(node, EarlyAggregate):
+            hopping = node.input
+            if _can_be_panes(hopping, keys=bool(node.keys)) and readers[hopping] == 1:
+                made[node] = _over_panes(node, hopping, made[hopping.input])
+    return [made[root] for root in roots]
+
+
+def _can_be_panes(node: Node, *, keys: bool) -> TypeGuard[AssignWindow]:
+    if not (isinstance(node, AssignWindow) and isinstance(node.window, Hopping)) or node.input.properties.untimed:
+        return False
+    return pane_of(node.window) is not None and (node.input.properties.ordered or not keys)
+
+
+def _over_panes(node: AggregateStep, hopping: AssignWindow, events: Node) -> AggregateStep:
+    window = hopping.window
+    assert isinstance(window, Hopping)
+    pane = pane_of(window)
+    assert pane is not None
+    return replace(
+        node,
+        input=AssignPanes(events, Tumbling(pane, window.offset), panes_of=window),
+        panes=Panes(window),
+    )

@@ -1,0 +1,112 @@
+"""What is done when something fails that only replicas need: the replica leaves its merge, and the others go on.
+
+A replica's chain is all that leads to its merge and to nothing else: its sources and the steps on them. When one of
+these raises, whatever it is, the chain is cut off from the merge and from sources that others read, too; its steps are
+made anew, so that the replica can be attached again on its own source. Late rows that its steps divert are no reason to
+end the query: their sinks have ended until then. A live source without anybody to read it is read and dropped, so that
+whoever feeds it is not held up.
+
+What several streams need, or a comparison, or a sink, ends the query when it fails, as ever: docs/decisions/0007.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slackwater.errors import PlanError, message
+from slackwater.operators.emission import DIVERTED
+from slackwater.operators.replicas.replica_merge import ReplicaMerge
+from slackwater.runners.in_process.graph_parts import Step
+from slackwater.runners.in_process.source_driver import SourceDriver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slackwater.runners.in_process.graph_parts import Arc, Output
+
+    Producer = Step | SourceDriver
+
+
+def reason_of(error: BaseException) -> str:
+    """Say in one line why a replica left: what the error says, without its hint.
+
+    >>> from slackwater.errors import SourceFailed
+    >>> reason_of(SourceFailed.unreadable("blue", OSError("disk gone")))
+    'SourceFailed: a source could not be read; source blue; cause OSError: disk gone'
+    """
+    lines = [" ".join(line.split()) for line in str(error).splitlines()]
+    said = "; ".join(line for line in lines if line and not line.startswith("hint: "))
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def replicas_fed_by(producer: Producer) -> list[Arc]:
+    """The inputs of merges that a producer leads to; none if it leads to anything else as well."""
+    found: list[Arc] = []
+    seen: set[Producer] = {producer}
+    ahead = [producer]
+    while ahead:
+        for output in _needed_outputs(ahead.pop()):
+            if output.sinks:
+                return []
+            for arc in output.arcs:
+                if isinstance(arc.consumer.operator, ReplicaMerge):
+                    found.append(arc)
+                elif arc.consumer not in seen:
+                    seen.add(arc.consumer)
+                    ahead.append(arc.consumer)
+    return found
+
+
+def cut_off(arc: Arc) -> list[Step]:
+    """Cut a replica off from its merge, and its steps from their sources; return the steps that nobody needs now."""
+    arc.cut = True
+    producer = arc.producer
+    if isinstance(producer, SourceDriver) or not _is_unneeded(producer):
+        return []
+    return [producer, *(step for above in producer.inputs if not above.cut for step in cut_off(above))]
+
+
+def put_back(arc: Arc) -> list[Step]:
+    """Undo that; return the steps that are needed again."""
+    steps = list(_cut_steps_above(arc))
+    for step in steps:
+        if isinstance(step.operator, ReplicaMerge):
+            facts, hint = {"step": step.name}, "attach a stream with new sources instead of it: instead_of=..."
+            raise PlanError(message("this replica is a merge whose own replicas have gone", facts, hint))
+        diverted = [step.side[output] for output in DIVERTED if output in step.side]
+        readers = [reader.consumer.name for output in diverted for reader in output.arcs]
+        if readers:
+            facts, hint = {"step": step.name, "read by": ", ".join(readers)}, "attach a stream instead of it"
+            raise PlanError(message("late rows of this replica go to a step that has ended", facts, hint))
+    arc.cut = False
+    for step in steps:
+        for above in step.inputs:
+            if isinstance(above.producer, SourceDriver) and is_unheard(above.producer):
+                above.producer.begin_anew()
+            above.cut = False
+    if isinstance(arc.producer, SourceDriver):
+        arc.producer.begin_anew()
+    return steps
+
+
+def is_unheard(source: SourceDriver) -> bool:
+    """Whether all that a source leads to has been cut off."""
+    return bool(source.arcs) and not source.sinks and all(arc.cut for arc in source.arcs)
+
+
+def _cut_steps_above(arc: Arc) -> Iterator[Step]:
+    producer = arc.producer
+    if isinstance(producer, Step) and producer.inputs and all(above.cut for above in producer.inputs):
+        yield producer
+        for above in producer.inputs:
+            yield from _cut_steps_above(above)
+
+
+def _is_unneeded(step: Step) -> bool:
+    return all(arc.cut for output in _needed_outputs(step) for arc in output.arcs)
+
+
+def _needed_outputs(producer: Producer) -> list[Output]:
+    """All outputs but those of rows that did not go on, such as late ones."""
+    side = producer.side.items() if isinstance(producer, Step) else ()
+    return [producer, *(output for name, output in side if name not in DIVERTED)]

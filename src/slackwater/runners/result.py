@@ -1,0 +1,104 @@
+"""What every runner gives back, and what it counts on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slackwater.progress.instants import Duration, format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from slackwater.operators.replicas.left_out import LeftOut
+
+
+@dataclass(slots=True)
+class Counters:
+    """What one step has done so far, in all; only `buffered` is of this moment."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    punctuations_in: int = 0
+    punctuations_out: int = 0
+    buffered: int = 0
+    """Events or partial results held now."""
+
+    peak_buffered: int = 0
+    """The most that was ever held at once, while a batch was worked on too."""
+
+    idle_waiting: Duration = 0
+    """For how long something was held back because an input was silent."""
+
+    late: int = 0
+    """Rows that came too late and did not go on. A query that was resumed goes on counting where the other was."""
+
+    duplicates: int = 0
+    """Rows that were left out because another one stands for the same event, from the very beginning, as for `late`."""
+
+    ignored: int = 0
+    """Rows that were left out because nobody is interested in their time any more, or in the replica they are from."""
+
+    contradicted: int = 0
+    """Of a merge of replicas: rows of events that are not in the output, because the replica that led lacked them, or
+    who had them was detached. This and the next four are explained where `LeftOut` is, and count as `late` does."""
+
+    passed_over: int = 0
+    """Rows whose time the output had passed already: emitted before or not, there is no telling any more."""
+
+    revised: int = 0
+    """Rows that changed an event of a replica, or took it back, and rows that were taken back before they went out."""
+
+    corrections: int = 0
+    """Rows out that add no event to the output: adjusts, and the inserts that some of them take back."""
+
+    unsent: int = 0
+    """Rows that a merge has taken in, and neither sent nor left out yet."""
+
+    left: int = 0
+    """Of a merge: how often a replica failed and left, while the others went on."""
+
+    def leave_out(self, counts: LeftOut) -> None:
+        """Take over what a merge says of the rows that it did not send."""
+        self.contradicted, self.passed_over, self.revised = counts.contradicted, counts.passed_over, counts.revised
+        self.corrections, self.unsent = counts.corrections, counts.unsent
+
+    def __str__(self) -> str:
+        names = ("late", "duplicates", "ignored", "contradicted", "passed_over", "revised", "corrections", "unsent")
+        counts = ((name.replace("_", " "), getattr(self, name)) for name in names)
+        left_out = "".join(f"{name} {count}, " for name, count in counts if count)
+        left_out += f"replicas left {self.left}, " if self.left else ""
+        return (
+            f"total in {self.rows_in} +{self.punctuations_in}p, "
+            f"out {self.rows_out} +{self.punctuations_out}p, {left_out}"
+            f"idle-waiting {format_duration(self.idle_waiting)}; now held {self.buffered} (peak {self.peak_buffered})"
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished run gives back."""
+
+    table: pa.Table
+    """All rows of the output, in the order they were sent."""
+
+    counters: Mapping[str, Counters] = field(repr=False)
+    """What each step did, by its name in explain()."""
+
+    peak_queued: int = 0
+    """The most elements that ever waited at once, in queues and for silent inputs."""
+
+    late: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
+    """The rows that came too late, by the name in explain() of the step that diverted them."""
+
+    left_out: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
+    """The rows that merges of replicas left out and diverted, by the name in explain() of the merge."""
+
+    def __str__(self) -> str:
+        late = sum(counters.late for counters in self.counters.values())
+        rows = f"{self.table.num_rows} rows" + (f", {late} came too late" if late else "")
+        width = max(map(len, self.counters), default=0)
+        steps = [f"{name:<{width}}  {counters}" for name, counters in self.counters.items()]
+        return "\n".join([rows, *steps])

@@ -1,0 +1,152 @@
+"""Whose a checkpoint is, and which run of a query works on it now: two cannot, and the newest wins.
+
+A checkpoint belongs to a query for good. Beside what Spark keeps there, `_slackwater/query.json` has
+
+    query   an id, made when the checkpoint is; folders of sinks are marked with it (`folder_sink.py`)
+    run     an id, made by every start()
+    epoch   how many starts there were
+    plan    what the steps are, in the words by which a stored state is compared with a plan
+    state   the version of the form in which states are stored
+
+Rule 1: a start writes its own run there; whoever finds another run than its own stops, before it writes anything.
+Rule 2: a plan that does not fit is refused before Spark starts.
+
+A driver that was thought dead and works again finds the run of the driver that took its place. It stops at its next
+micro-batch. In the one that both may be in they write the same: what a micro-batch reads is decided by Spark's log of
+offsets, of which there is one.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from slackwater.errors import PlanError, RunError, Superseded, message
+from slackwater.runners.spark.state.segments import VERSION
+from slackwater.runners.spark.storage.files import files_at, shares_files, writing_to
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from slackwater.runners.spark.storage.files import Files
+    from slackwater.runners.spark.storage.places import Place
+
+HIDDEN: Final = "_slackwater"
+"""The folder of our own files, inside a checkpoint, the folder of a sink, or that of a batch. Readers skip it."""
+
+FORMAT: Final = 1
+"""The form of these files."""
+
+_OTHER_CHECKPOINT: Final = "go on with the plan that made it, or start anew with another checkpoint and other folders"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One start of a query, as its checkpoint has it. It travels to where micro-batches are written."""
+
+    query: str
+    run: str
+    epoch: int
+    plan: Mapping[str, str]
+    checkpoint: Place
+    shared: bool = True
+    """Whether local files are those that Spark sees."""
+
+    def files(self, session: SparkSession, place: Place) -> Files:
+        """The way to the files of a place."""
+        return files_at(session, place, shared=self.shared)
+
+    def require_newest(self, session: SparkSession) -> None:
+        """Refuse to go on when another run has taken the checkpoint over."""
+        files = self.files(session, self.checkpoint)
+        text = files.read(_record_at(self.checkpoint))
+        if text is None:
+            facts, hint = {"checkpoint": self.checkpoint.address}, "put it back, and start the query again"
+            raise RunError(message("the checkpoint of a running query is gone", facts, hint))
+        record = read_record(text, self.checkpoint)
+        if record["run"] != self.run:
+            starts = {"this start": self.epoch, "newest start": record["epoch"]}
+            hint = "leave it to the newer one: nothing is lost; start this one again only when that has stopped"
+            facts = {"checkpoint": self.checkpoint.address, **starts}
+            raise Superseded(message("another driver has taken over this checkpoint", facts, hint))
+
+    def write(self, session: SparkSession) -> None:
+        """Take the checkpoint over."""
+        with writing_to("the checkpoint", self.checkpoint):
+            self.files(session, self.checkpoint).replace(_record_at(self.checkpoint), self._text())
+
+    def _text(self) -> str:
+        said = {name: value for name, value in asdict(self).items() if name not in {"checkpoint", "shared"}}
+        return as_record(state=VERSION, **said)
+
+
+def next_run(session: SparkSession, checkpoint: Place, plan: Mapping[str, str]) -> Run:
+    """The run that a start would be: of a new query, or the next of the one whose checkpoint it is.
+
+    Nothing is written. A checkpoint of another plan, or of another version of this library, is refused.
+    """
+    with writing_to("the checkpoint", checkpoint):
+        shared = shares_files(session, checkpoint)
+        text = files_at(session, checkpoint, shared=shared).read(_record_at(checkpoint))
+    first = Run(uuid.uuid4().hex, uuid.uuid4().hex, 1, dict(plan), checkpoint, shared)
+    if text is None:
+        return first
+    record = read_record(text, checkpoint)
+    if record["state"] != VERSION:
+        facts = {"checkpoint": checkpoint.address, "version": record["state"], "this library reads": VERSION}
+        hint = "go on with the version of slackwater that wrote it, or start anew with another checkpoint"
+        raise PlanError(message("stored state has a form that this library does not read", facts, hint))
+    _require_same(record["plan"], plan)
+    return replace(first, query=record["query"], epoch=record["epoch"] + 1)
+
+
+def last_batch_begun(session: SparkSession, run: Run) -> int:
+    """The greatest number of a micro-batch whose offsets a checkpoint has; -1 if it has none."""
+    with writing_to("the checkpoint", run.checkpoint):
+        names = run.files(session, run.checkpoint).names(f"{run.checkpoint.address}/offsets")
+    return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+
+def as_record(**said: Any) -> str:
+    """Write what is known as the text of a file."""
+    return json.dumps({"format": FORMAT, **said})
+
+
+def read_record(text: str, place: Place) -> dict[str, Any]:
+    """Read one of our files; refuse one that is damaged, or that another version wrote."""
+    try:
+        record = json.loads(text)
+        form = record["format"]
+    except (ValueError, TypeError, KeyError) as error:
+        cause = f"{type(error).__name__}: {error}"
+        hint = f"restore its {HIDDEN} from a copy"
+        raise RunError(
+            message("the file that says whose a folder is is damaged", {"folder": place.address, "cause": cause}, hint)
+        ) from error
+    if form != FORMAT:
+        facts: dict[str, object] = {"folder": place.address, "format": form, "this library reads": FORMAT}
+        raise PlanError(message("a folder was marked by another version of slackwater", facts, _OTHER_CHECKPOINT))
+    return dict(record)
+
+
+def _record_at(checkpoint: Place) -> str:
+    return f"{checkpoint.address}/{HIDDEN}/query.json"
+
+
+def _require_same(then: Mapping[str, str], now: Mapping[str, str]) -> None:
+    for name in {**then, **now}:
+        if then.get(name) != now.get(name):
+            facts = {
+                "step": name,
+                "in the checkpoint": then.get(name, "absent"),
+                "in the plan": now.get(name, "absent"),
+            }
+            raise PlanError(message("this checkpoint was made by a different plan", facts, _hint_of(name, then)))
+
+
+def _hint_of(step: str, then: Mapping[str, str]) -> str:
+    return f"start with shards={then[step]}" if step == "shards" and step in then else _OTHER_CHECKPOINT

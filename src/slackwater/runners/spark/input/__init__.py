@@ -1,0 +1,1 @@
+"""In map tasks: rows are read, treated row by row, and packed for their shards."""

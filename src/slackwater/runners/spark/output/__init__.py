@@ -1,0 +1,1 @@
+"""On the driver and in write tasks: what a micro-batch gives, handed to sinks exactly once."""

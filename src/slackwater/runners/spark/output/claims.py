@@ -1,0 +1,66 @@
+"""What a start wants to write to: seen to before Spark starts, and only then taken.
+
+First all that stands against a start is refused, and nothing is written. Then the checkpoint is taken over, and after
+it the folders of sinks, so that a driver that dies in between finds its query's id in the checkpoint, and goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from slackwater.runners.spark.checkpoint.logs import require_whole
+from slackwater.runners.spark.checkpoint.ownership import next_run
+from slackwater.runners.spark.output.folder_sink import FolderSink
+from slackwater.runners.spark.storage.places import folders_read_by, place_of, refuse_overlaps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from slackwater.runners.spark.checkpoint.ownership import Run
+    from slackwater.runners.spark.output.sinks import Claimable, Sink, Taker
+    from slackwater.runners.spark.storage.places import Place
+
+
+@dataclass(frozen=True)
+class Unclaimed:
+    """A sink that nobody owns: whoever is called with a number again has to know it."""
+
+    sink: Any
+
+    def take(self, session: SparkSession) -> Any:  # noqa: ARG002 - as for those that are owned
+        """The sink as it is."""
+        return self.sink
+
+
+def resolved(sink: Sink | Claimable, session: SparkSession) -> Sink | Claimable:
+    """A sink with the full address of its folder, so that two spellings of one folder are one sink."""
+    place = sink.place(session) if isinstance(sink, FolderSink) else None
+    return sink if place is None else replace(sink, path=place.address)  # type: ignore[type-var]
+
+
+def claims_of(
+    session: SparkSession,
+    takers: Sequence[Taker],
+    checkpoint: Place,
+    frames: Sequence[DataFrame],
+    plan: Mapping[str, str],
+) -> tuple[Run, list[Any]]:
+    """The run that a start is, and a claim for each taker. What stands against it is refused; nothing is written."""
+    folders = {", ".join(taker.outputs): taker.sink for taker in takers if isinstance(taker.sink, FolderSink)}
+    places = {outputs: sink.place(session) for outputs, sink in folders.items()}
+    refuse_overlaps(
+        {outputs: place for outputs, place in places.items() if place is not None},
+        checkpoint,
+        [place_of(session, path) for frame in frames for path in folders_read_by(frame)],
+        formats={outputs: sink.described() for outputs, sink in folders.items()},
+    )
+    run = next_run(session, checkpoint, plan)
+    require_whole(session, run)
+    return run, [_claimed(taker.sink, session, run) for taker in takers]
+
+
+def _claimed(sink: Any, session: SparkSession, run: Run) -> Any:
+    return sink.claimed(session, run) if hasattr(sink, "claimed") else Unclaimed(sink)

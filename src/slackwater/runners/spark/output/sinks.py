@@ -1,0 +1,201 @@
+"""Where the rows of a query on Spark go: who takes which outputs, and how a micro-batch is handed to all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+
+from slackwater.errors import PlanError, message
+from slackwater.runners.spark.checkpoint.source_files import require_files
+from slackwater.runners.spark.output.folder_sink import FolderSink
+from slackwater.runners.spark.output.unpacking import local_rows, rows_of_outputs
+from slackwater.runners.spark.shard.metrics import METRIC_COLUMNS, METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from slackwater.runners.spark.checkpoint.ownership import Run
+
+
+_FEW_BYTES: Final = 1 << 20
+"""What an output may have of a micro-batch to be taken through the driver."""
+
+_SMALL_CHUNK: Final = 1 << 19
+"""Bytes of a chunk that is taken to the driver before it is known how many others there are."""
+
+
+class Sink(Protocol):
+    """Takes the rows of one output, micro-batch by micro-batch.
+
+    After a crash Spark runs the last micro-batch again: a number that has been there before stands for the same rows. A
+    sink that has `has(session, batch_id)` is asked whether it took them, and if so is left alone.
+    """
+
+    def write(self, rows: DataFrame, batch_id: int) -> None:
+        """Write the rows of a micro-batch."""
+        ...
+
+
+class Claimable(Protocol):
+    """Becomes a sink for one run of a query: `claimed(...)` may refuse it and writes nothing, `take()` makes it so."""
+
+    def claimed(self, session: SparkSession, run: Run) -> Any:
+        """See whether the run may have it; what is returned has `take(session)`, which returns a Sink."""
+        ...
+
+
+AnySink: TypeAlias = "Sink | Claimable | str | Callable[[DataFrame, int], object]"
+"""A sink, the path of a folder for Parquet files, or a function of the rows and the number of a micro-batch."""
+
+
+@dataclass(frozen=True)
+class FunctionSink:
+    """Calls a function with the rows and the number of each micro-batch; on replay with the same number again."""
+
+    function: Callable[[DataFrame, int], object]
+
+    def write(self, rows: DataFrame, batch_id: int) -> None:
+        """Call it."""
+        self.function(rows, batch_id)
+
+
+def as_sink(given: AnySink) -> Sink | Claimable:
+    """Make a sink of what users write for one.
+
+    >>> as_sink("counts")
+    FolderSink(path='counts', format='parquet', options={}, adopt=None)
+    """
+    if isinstance(given, str):
+        return FolderSink(given)
+    if hasattr(given, "write") or hasattr(given, "claimed"):
+        return given
+    if callable(given):
+        return FunctionSink(given)
+    hint = "give a path, a FolderSink, or a function of rows and batch number"
+    raise PlanError(message("this is nothing that rows could be written to", {"got": repr(given)}, hint))
+
+
+@dataclass(frozen=True)
+class Taker:
+    """A sink, and the outputs whose rows it takes, which have the same columns: a micro-batch is written at once."""
+
+    sink: Sink | Claimable
+    outputs: tuple[str, ...]
+    columns: StructType | None
+    """None for metrics, which are rows as they come."""
+
+
+def takers_of(sinks: Mapping[str, Sink | Claimable], columns: Mapping[str, StructType]) -> list[Taker]:
+    """Find the sinks that take several outputs; refuse those that would take rows of different columns.
+
+    Written one after the other, the second would replace what was written of the first.
+    """
+    takers: list[Taker] = []
+    for output, sink in sinks.items():
+        of_output = columns.get(output)
+        same = next((place for place, taker in enumerate(takers) if _are_one(taker.sink, sink)), None)
+        if same is None:
+            takers.append(Taker(sink, (output,), of_output))
+            continue
+        others = takers[same]
+        if of_output != others.columns:
+            facts = {"sink": sink, **{one: _named(columns.get(one)) for one in (others.outputs[0], output)}}
+            hint = "give each a sink of its own: another folder, or another function"
+            raise PlanError(message("one sink cannot take rows of different columns", facts, hint))
+        takers[same] = replace(others, outputs=(*others.outputs, output))
+    return takers
+
+
+def _are_one(one: object, other: object) -> bool:
+    """Whether two sinks are the same place. What users made is only itself, whatever it is equal to."""
+    if isinstance(one, FolderSink):
+        return one == other
+    if isinstance(one, FunctionSink) and isinstance(other, FunctionSink):
+        return one.function is other.function
+    return one is other
+
+
+def _named(columns: StructType | None) -> str:
+    return ", ".join(METRIC_COLUMNS if columns is None else columns.names)
+
+
+@dataclass(frozen=True)
+class WriteOutputs:
+    """Serves several sinks from one evaluation, for foreachBatch, as long as no other run has taken the query over."""
+
+    takers: Sequence[Taker]
+    run: Run
+    with_timers: bool = False
+    """Whether shards have timers. Then Spark runs micro-batches all the time, and those for nobody are left out."""
+
+    def __call__(self, released: DataFrame, batch_id: int) -> None:
+        """Hand each sink its rows, unless it has them from before a crash."""
+        self.run.require_newest(released.sparkSession)
+        require_files(released.sparkSession, self.run, batch_id)
+        waiting = [taker for taker in self.takers if not _has(taker.sink, released.sparkSession, batch_id)]
+        if not waiting:
+            # What shards remember is stored when they run, and Spark counts on it.
+            released.write.format("noop").mode("overwrite").save()
+            return
+        if len(waiting) == 1 and not self.with_timers:
+            (taker,) = waiting
+            if getattr(taker.sink, "reads_once", False):
+                _write(taker, _of_many(released, taker), batch_id)
+                return
+        # Without it every sink would run the stateful step again.
+        kept = released.persist()
+        try:
+            chunks = _chunks(kept)
+            if self.with_timers and not chunks:
+                return
+            for taker in waiting:
+                few = _of_few(chunks, taker, kept.sparkSession)
+                _write(taker, _of_many(kept, taker) if few is None else few, batch_id)
+        finally:
+            kept.unpersist()
+
+
+def _has(sink: Any, session: SparkSession, batch_id: int) -> bool:
+    return hasattr(sink, "has") and bool(sink.has(session, batch_id))
+
+
+def _write(taker: Taker, rows: DataFrame, batch_id: int) -> None:
+    sink: Any = taker.sink
+    sink.write(rows, batch_id)
+
+
+class _Chunk(NamedTuple):
+    """What a shard gave out at once, or its metrics: for which output, how many bytes, and, if they are few, these."""
+
+    output: str
+    size: int
+    body: bytes | None
+
+
+def _chunks(kept: DataFrame) -> list[_Chunk]:
+    """All that shards gave out. This is the pass in which everything is computed."""
+    small = f"IF(length(body) <= {_SMALL_CHUNK}, body, NULL)"
+    return [_Chunk(*row) for row in kept.selectExpr("output", "length(body)", small).collect()]
+
+
+def _of_few(chunks: Sequence[_Chunk], taker: Taker, session: SparkSession) -> DataFrame | None:
+    """The rows for a sink, if they are few; None if they are many.
+
+    To take a few rows to the driver and back costs less than a pass through Python workers.
+    """
+    if taker.columns is None:
+        return None
+    its = [chunk for chunk in chunks if chunk.output in taker.outputs]
+    bodies = [chunk.body for chunk in its if chunk.body is not None]
+    if len(bodies) < len(its) or sum(chunk.size for chunk in its) > _FEW_BYTES:
+        return None
+    return local_rows(bodies, taker.columns, session)
+
+
+def _of_many(released: DataFrame, taker: Taker) -> DataFrame:
+    if taker.columns is None:
+        return released.where(released["output"] == METRICS).select(*METRIC_COLUMNS)
+    return rows_of_outputs(released, taker.outputs, taker.columns)

@@ -1,0 +1,144 @@
+"""The plan that every shard runs, and where its rows come from.
+
+A plan is cut at the steps that say how long to wait for late rows: punctuate, and the merge of replicas by a column.
+What lies before them treats each row by itself; it is done where rows are packed. From there on everything is done in
+shards:
+
+    source ─ where ─ select ┆ punctuate ─ sort ─ aggregate ...
+           inlet            ┆             shard
+
+Where whole windows are judged, rows are even summed up before they are packed (`plan/rewrites/preaggregate_inputs.py`):
+
+    source ─ where ─ select ─ tumbling ─ sum_up ┆ punctuate ─ in_bands
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from slackwater.errors import PlanError, message
+from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
+from slackwater.plan.nodes.ordering import JudgeLateness
+from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, Where
+from slackwater.plan.rewrites.optimizer import as_planned
+from slackwater.plan.rewrites.preaggregate_inputs import SumUp, summed_up_where_read
+from slackwater.policies.cadence import Occasion
+from slackwater.runners.in_process.snapshot import describe_steps
+from slackwater.runners.spark.planning.sharding import deciding_columns, why_one_shard
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Inlet:
+    """A way of rows into the shards: from a source, through steps that treat each row by itself."""
+
+    source: SourceNode
+    steps: tuple[StepNode, ...]
+    entry: JudgeLateness
+    """The step at which a shard takes the rows."""
+
+    windowing: tuple[StepNode, ...] = ()
+    """The steps that follow where rows are summed up: they give rows windows."""
+
+    summed_up: SumUp | None = None
+    """What is packed instead of rows, if they are."""
+
+    @property
+    def outside(self) -> tuple[Node, ...]:
+        """All that is done before rows come to a shard."""
+        return (self.source, *self.steps, *self.windowing, *([] if self.summed_up is None else [self.summed_up]))
+
+    @property
+    def where(self) -> str:
+        """What it is called in messages."""
+        return f"source {self.source.name!r}"
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """The outputs of a plan, by name, and how many shards share the work. It is sent to Python workers."""
+
+    outputs: Mapping[str, Node]
+    wanted_shards: int
+
+    @classmethod
+    def of(cls, outputs: Mapping[str, Node], wanted_shards: int) -> ShardPlan:
+        """The plan that is run for outputs as they were written."""
+        run = summed_up_where_read(*as_planned(*outputs.values()))
+        return cls(dict(zip(outputs, run, strict=True)), wanted_shards)
+
+    def __post_init__(self) -> None:
+        _ = self.inlets  # made now, so that what cannot run is refused now
+
+    @cached_property
+    def names(self) -> dict[Node, str]:
+        """All nodes, with their names; those that others read come first."""
+        return name_steps(*self.outputs.values())
+
+    @cached_property
+    def inlets(self) -> tuple[Inlet, ...]:
+        """All ways in."""
+        entries = [node for node in self.names if isinstance(node, JudgeLateness)]
+        inlets = tuple(map(_inlet, entries))
+        outside = {node for inlet in inlets for node in inlet.outside}
+        for node in self.names:
+            if isinstance(node, SourceNode) and node not in outside:
+                raise _needs_patience(node.line)
+            if isinstance(node, StepNode) and node not in outside and node not in entries:
+                for source in node.inputs:
+                    if source in outside:
+                        raise _needs_patience(node.line)
+        return inlets
+
+    @cached_property
+    def steps(self) -> dict[StepNode, str]:
+        """The steps that are done in shards, with their names."""
+        outside = {node for inlet in self.inlets for node in inlet.outside}
+        return {node: name for node, name in self.names.items() if isinstance(node, StepNode) and node not in outside}
+
+    @cached_property
+    def columns(self) -> Mapping[Node, tuple[str, ...]] | None:
+        """The columns that decide the shard of a row, for each way in; None if there is one shard."""
+        found = deciding_columns(tuple(self.outputs.values()), [inlet.entry for inlet in self.inlets])
+        return found if self.wanted_shards > 1 else None
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are."""
+        return 1 if self.columns is None else self.wanted_shards
+
+    @property
+    def why_one(self) -> str:
+        """Why one shard takes all rows, where the plan leaves no choice."""
+        return why_one_shard(tuple(self.outputs.values()), [inlet.entry for inlet in self.inlets])
+
+    def described(self) -> dict[str, str]:
+        """What the plan is, in words that differ where a stored state would not fit."""
+        return {**describe_steps(self.names), "shards": str(self.shards)}
+
+
+def _inlet(entry: JudgeLateness) -> Inlet:
+    if entry.cadence.occasion is not Occasion.BATCH and not entry.cadence.by_default:
+        hint = "leave every= out, or say so: every=Every.batch()"
+        raise PlanError(message("on Spark the rows of a micro-batch are simultaneous", {"step": entry.line}, hint))
+    *before, _ = walk(entry)
+    for node in before:
+        if not isinstance(node, SourceNode | Where | Select | MapBatches | AssignWindow | SumUp):
+            facts, hint = {"step": entry.line, "behind": node.line}, "sort, or take bands, before that"
+            raise PlanError(message("on Spark rows are waited for where they enter", facts, hint))
+    source, *steps = before
+    assert isinstance(source, SourceNode)
+    rows = tuple(step for step in steps if isinstance(step, StepNode))
+    if not isinstance(entry.input, SumUp):
+        return Inlet(source, rows, entry)
+    first_window = next(place for place, step in enumerate(rows) if isinstance(step, AssignWindow))
+    return Inlet(source, rows[:first_window], entry, rows[first_window:], entry.input)
+
+
+def _needs_patience(line: str) -> PlanError:
+    hint = "say how long to wait for late rows: sort(patience=..., every=Every.batch())"
+    return PlanError(message("on Spark rows come in no order", {"read by": line}, hint))

@@ -1,0 +1,1 @@
+"""On the driver, before a query starts: steps and expressions that Spark itself can do."""

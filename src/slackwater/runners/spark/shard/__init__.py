@@ -1,0 +1,1 @@
+"""In stateful tasks: the operators of a plan, one instance for each shard."""

@@ -1,0 +1,217 @@
+"""Hosts a shard inside Spark: over a stream, with state between micro-batches, or over a DataFrame that ends."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from slackwater.progress.instants import MICROSECONDS
+from slackwater.runners.spark.input.packing import Arrivals, PackedRow
+from slackwater.runners.spark.planning.shard_keys import shard_keys
+from slackwater.runners.spark.shard.metrics import METRICS, METRICS_SPARK, Metrics
+from slackwater.runners.spark.shard.shard import Shard
+from slackwater.runners.spark.state.segment_cache import keep_resident, take_resident
+from slackwater.runners.spark.state.segment_store import Head, SegmentStore
+from slackwater.runners.spark.wire.arrow_bytes import to_buffer
+from slackwater.runners.spark.wire.chunks import CHUNK_BYTES, CHUNK_ROWS, in_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql.streaming.stateful_processor import (
+        ExpiredTimerInfo,
+        MapState,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
+
+    from slackwater.progress.instants import Duration
+    from slackwater.runners.spark.planning.shard_plan import ShardPlan
+    from slackwater.runners.spark.state.segment_cache import Place
+
+_Output: TypeAlias = "tuple[str, pa.RecordBatch]"
+"""Rows, with the output they belong to."""
+
+_MILLISECOND: Final = MICROSECONDS["ms"]
+"""Spark's clock counts in these."""
+
+RELEASED_SPARK: Final = f"output string, body binary, {METRICS_SPARK}"
+"""What a shard gives out: packed rows, with the output they belong to, and one row of metrics without a body."""
+
+_NO_METRICS: Final = Metrics().as_row()
+_RELEASED: Final = pa.schema({
+    "output": pa.string(),
+    "body": pa.binary(),
+    **{name: pa.float64() if isinstance(value, float) else pa.int64() for name, value in _NO_METRICS.items()},
+})  # fmt: skip
+
+
+class ShardHost(StatefulProcessor):
+    """Runs a shard as a stateful step of a stream.
+
+    With a timeout Spark's time mode must be "ProcessingTime"; without one nothing here needs a clock.
+    """
+
+    def __init__(self, plan: ShardPlan, timeout: Duration | None = None) -> None:
+        self._plan = plan
+        self._timeout = timeout
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Say what is stored."""
+        self._handle = handle
+        self._segments = _StoredSegments(handle.getMapState("segments", "number long", "segment binary"))
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: TimerValues,  # noqa: N803 - Spark's name
+    ) -> Iterator[Any]:
+        """Take a micro-batch; yield what it releases, then store what is left."""
+        metrics, arrivals = self._metrics(key), Arrivals()
+        with metrics.timed("decode"):
+            for frame in rows:
+                for row in frame.itertuples(index=False):
+                    arrivals.add(PackedRow(*row))
+        metrics.rows_in = arrivals.rows
+        now = None if self._timeout is None else timerValues.getCurrentProcessingTimeInMs() * _MILLISECOND
+        yield from self._worked(key, metrics, lambda shard: shard.take(arrivals, now))
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        timerValues: TimerValues,  # noqa: ARG002, N803 - Spark's name
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803 - Spark's name
+    ) -> Iterator[Any]:
+        """Yield what is held back for silent sources, as of the instant that the timer was set to, then store the rest.
+
+        That instant, and not the present: what a query slept through is no silence of its sources.
+        """
+        now = expiredTimerInfo.getExpiryTimeInMs() * _MILLISECOND
+        yield from self._worked(key, self._metrics(key), lambda shard: shard.wake(now))
+
+    def _metrics(self, key: Any) -> Metrics:
+        return Metrics(shard_keys(self._plan.shards).index(int(key[0])))
+
+    def _worked(self, key: Any, metrics: Metrics, work: Callable[[Shard], Iterator[_Output]]) -> Iterator[Any]:
+        """Resume the shard and let it work; yield what that releases, then store what is left."""
+        place = (_query_of_task(), repr(self._plan.described()), str(key[0]))
+        with metrics.timed("state"):
+            store, shard = self._resumed(place)
+        for released in _given_out(shard, work(shard), metrics):
+            yield pd.DataFrame([released])
+        with metrics.timed("state"):
+            self._segments.written_bytes = 0
+            store.save(self._segments, shard.snapshot())
+            keep_resident(place, store.leaves())
+            self._set_timer(shard)
+        metrics.state_bytes = self._segments.written_bytes
+        yield pd.DataFrame([{"output": METRICS, "body": None, **metrics.as_row()}])
+
+    def _set_timer(self, shard: Shard) -> None:
+        """Let Spark wake the shard when it wants to look again, and at no other time."""
+        if self._timeout is None:
+            return
+        for earlier in list(self._handle.listTimers()):
+            self._handle.deleteTimer(earlier)
+        if shard.look_again_at is not None:
+            self._handle.registerTimer(-(-shard.look_again_at // _MILLISECOND))  # not before
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _resumed(self, place: Place) -> tuple[SegmentStore, Shard]:
+        head = Head.read(self._segments)
+        if head is None:
+            return SegmentStore(), Shard(self._plan, timeout=self._timeout)
+        store, snapshot = SegmentStore.load(self._segments, head, take_resident(place))
+        return store, Shard(self._plan, snapshot, self._timeout)
+
+
+def _query_of_task() -> str:
+    """The name that Spark gives to a query, in all its lives; nothing outside of tasks."""
+    context = TaskContext.get()
+    return str(None if context is None else context.getLocalProperty("sql.streaming.queryId"))
+
+
+@dataclass(frozen=True)
+class HostAll:
+    """Runs shards over a DataFrame that ends, to its end: one micro-batch, then the flush. For mapInArrow."""
+
+    plan: ShardPlan
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Take all rows; yield all that they give."""
+        arrived: dict[int, Arrivals] = {}
+        for batch in batches:
+            for packed in batch.to_pylist():
+                row = PackedRow(**packed)
+                arrived.setdefault(row.shard, Arrivals()).add(row)
+        for arrivals in arrived.values():
+            shard = Shard(self.plan)
+            for released in _given_out(shard, chain(shard.take(arrivals), shard.end()), Metrics()):
+                yield pa.RecordBatch.from_pylist([released], schema=_RELEASED)
+
+
+def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> Iterator[dict[str, Any]]:
+    """Pack what comes out of a shard into chunks, as few as there can be, and measure it."""
+    waiting: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    rows_waiting: Counter[str] = Counter()
+    bytes_waiting: Counter[str] = Counter()
+    for output, rows in metrics.timing("operate", outputs):
+        metrics.rows_out += rows.num_rows
+        waiting[output].append(rows)
+        rows_waiting[output] += rows.num_rows
+        bytes_waiting[output] += rows.nbytes
+        if rows_waiting[output] >= CHUNK_ROWS or bytes_waiting[output] >= CHUNK_BYTES:
+            yield from _encoded(output, waiting.pop(output), metrics)
+            del rows_waiting[output], bytes_waiting[output]
+    for output, batches in waiting.items():
+        yield from _encoded(output, batches, metrics)
+    totals = shard.totals()
+    metrics.rows_in_total, metrics.rows_out_total = totals.rows_in, totals.rows_out
+    metrics.late_total, metrics.duplicates_total = shard.late(), shard.duplicates()
+    metrics.late = metrics.late_total - shard.late_before
+    metrics.duplicates = metrics.duplicates_total - shard.duplicates_before
+    metrics.held, metrics.runs = shard.buffered(), shard.runs()
+    metrics.complete_before = totals.complete_before
+    metrics.replicas, metrics.replicas_waiting, metrics.replicas_taken_over = shard.replicas()
+    metrics.leave_out(shard.left_out())
+    metrics.shared, metrics.only_some = shard.overlap()
+    metrics.open_events, metrics.open_events_from = shard.open_events()
+
+
+def _encoded(output: str, batches: Iterable[pa.RecordBatch], metrics: Metrics) -> Iterator[dict[str, Any]]:
+    for chunk in in_chunks(batches):
+        with metrics.timed("encode"):
+            body = to_buffer(chunk).to_pybytes()
+        yield {"output": output, "body": body, **_NO_METRICS}
+
+
+@dataclass
+class _StoredSegments:
+    """Segments in a map state of Spark."""
+
+    state: MapState
+    written_bytes: int = 0
+
+    def read(self, number: int) -> bytes | None:
+        """Return a segment; None if there is none."""
+        value = self.state.getValue((number,))
+        return None if value is None else value[0]
+
+    def write(self, number: int, segment: bytes) -> None:
+        """Put a segment in its place."""
+        self.state.updateValue((number,), (segment,))
+        self.written_bytes += len(segment)
+
+    def remove(self, number: int) -> None:
+        """Forget a segment."""
+        self.state.removeKey((number,))

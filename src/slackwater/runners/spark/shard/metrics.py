@@ -1,0 +1,119 @@
+"""What a shard says of a micro-batch: how many rows, how far it has come, what it holds, and where the time went."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from slackwater.progress.clock import SystemClock
+from slackwater.progress.instants import BEGINNING, FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from slackwater.operators.replicas.left_out import LeftOut
+    from slackwater.progress.instants import Instant
+
+ItemT = TypeVar("ItemT")
+
+METRICS: Final = "metrics"
+"""The output that these rows go to."""
+
+_CLOCK: Final = SystemClock()
+_SPARK_TYPES: Final = {"int": "long", "Instant": "long", "float": "double"}
+
+
+@dataclass
+class Metrics:
+    """The numbers of one shard and one micro-batch; those that are called so are totals since the query began."""
+
+    shard: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    duplicates: int = 0
+    rows_in_total: int = 0
+    rows_out_total: int = 0
+    late_total: int = 0
+    duplicates_total: int = 0
+    contradicted_total: int = 0
+    """Rows of replicas that the one that led lacked, and that are not in the output."""
+
+    passed_over_total: int = 0
+    """Rows of replicas whose time the merged stream had passed: emitted before or not, there is no telling."""
+
+    unsent: int = 0
+    """Rows of replicas that a merge has neither sent nor left out yet."""
+
+    shared: int = 0
+    """Rows of replicas, in this micro-batch, that others are known to have, too."""
+
+    only_some: int = 0
+    """Rows of replicas, in this micro-batch, that others are known to lack; the rest are not compared."""
+
+    open_events: int = 0
+    """Events without an end that hold up a merge of revised replicas."""
+
+    open_events_from: Instant = FOREVER
+    """The start of the first of them; FOREVER if there is none."""
+
+    replicas: int = 0
+    """Replicas that a column tells apart and that have appeared; every shard knows the same of them."""
+
+    replicas_waiting: int = 0
+    """Those of them whose promises do not count yet."""
+
+    replicas_taken_over: int = 0
+    """Those that lead because all who led had fallen silent: events may be missing before."""
+
+    held: int = 0
+    """Rows and groups that wait, for late rows or for the end of their window."""
+
+    runs: int = 0
+    """Ordered stretches that wait in sorts."""
+
+    complete_before: Instant = BEGINNING
+    """The punctuation of the output, in microseconds or sequence numbers."""
+
+    state_bytes: int = 0
+    """What was written to the state store."""
+
+    decode_seconds: float = 0.0
+    operate_seconds: float = 0.0
+    state_seconds: float = 0.0
+    encode_seconds: float = 0.0
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the time of what is done inside to a phase."""
+        name, begun = f"{phase}_seconds", _CLOCK.now()
+        try:
+            yield
+        finally:
+            setattr(self, name, getattr(self, name) + (_CLOCK.now() - begun) / 1e6)
+
+    def timing(self, phase: str, items: Iterable[ItemT]) -> Iterator[ItemT]:
+        """Yield items, and add the time that it takes to make them to a phase."""
+        waiting = iter(items)
+        while True:
+            with self.timed(phase):
+                found = list(islice(waiting, 1))
+            if not found:
+                return
+            yield found[0]
+
+    def leave_out(self, counts: LeftOut) -> None:
+        """Take over what merges of replicas say of the rows that they did not send."""
+        self.contradicted_total, self.passed_over_total = counts.contradicted, counts.passed_over
+        self.unsent = counts.unsent
+
+    def as_row(self) -> dict[str, Any]:
+        """One value for each column."""
+        return asdict(self)
+
+
+METRIC_COLUMNS: Final = tuple(one.name for one in fields(Metrics))
+METRICS_SPARK: Final = ", ".join(f"{one.name} {_SPARK_TYPES[str(one.type)]}" for one in fields(Metrics))
+"""The columns, in Spark's words."""

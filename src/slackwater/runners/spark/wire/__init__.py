@@ -1,0 +1,1 @@
+"""What crosses between processes: chunks of rows as bytes."""

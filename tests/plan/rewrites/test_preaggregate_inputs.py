@@ -1,0 +1,94 @@
+"""Which plans sum up rows where they are read, and that they say the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pyarrow as pa
+import pytest
+
+import slackwater as sw
+from slackwater.plan.node import Node, walk
+from slackwater.plan.nodes.bands import BandedAggregate
+from slackwater.plan.nodes.ordering import Punctuate
+from slackwater.plan.rewrites.optimizer import as_planned
+from slackwater.plan.rewrites.preaggregate_inputs import SumUp, summed_up_where_read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_SCHEMA = pa.schema({"at": pa.int64(), "k": pa.string(), "v": pa.int64()})
+_DROP = sw.Late.drop()
+
+
+def _rows(**options: Any) -> sw.DisorderedStream:
+    return sw.stream(sw.PushSource(_SCHEMA), time="at", **options)
+
+
+def _bands(stream: Any, *patiences: int, late: sw.Late = _DROP) -> Sequence[sw.OrderedStream]:
+    bands: Sequence[sw.OrderedStream] = stream.in_bands(*(patiences or (2, 9)), late=late, n=sw.count())
+    return bands
+
+
+def _run(streams: Sequence[Any]) -> list[Node]:
+    return summed_up_where_read(*as_planned(*(stream.node for stream in streams)))
+
+
+def test_windows_and_sums_come_before_the_judgement() -> None:
+    """A judge that counts groups by the events they stand for; the answers have the columns that they had."""
+    written = _bands(_rows().tumbling(10).group_by("k"))
+    first, second = _run(written)
+    verbs = ["source", "select", "tumbling", "sum_up", "punctuate", "output", "in_bands", "output"]
+    assert [node.verb for node in walk(first, second)] == verbs
+    assert [one.schema for one in (first, second)] == [one.node.schema for one in written]
+    assert [one.properties for one in (first, second)] == [one.node.properties for one in written]
+    assert isinstance(first, BandedAggregate)
+    judge, summed_up = first.bands[0], next(node for node in walk(first) if isinstance(node, SumUp))
+    assert isinstance(judge, Punctuate)
+    assert judge.stands_for == summed_up.groups.stands_for
+    assert judge.patiences == (2, 9)
+
+
+_SUMMED_UP: dict[str, Callable[[], Sequence[Any]]] = {
+    "no keys": lambda: _bands(_rows().tumbling(10)),
+    "columns chosen behind the window": lambda: _bands(_rows().tumbling(10).select("k", w=nw.col("v") + 1)),
+    "rows left out before the window": lambda: _bands(_rows().where(nw.col("v") > 0).tumbling(10).group_by("k")),
+    "the first of two bands": lambda: _bands(_rows().tumbling(10))[:1],
+    "what is read behind the bands": lambda: [_bands(_rows().tumbling(10))[1].where(nw.col("n") > 1)],
+}
+_NOT_SUMMED_UP: dict[str, Callable[[], Sequence[Any]]] = {
+    "late rows are shown": lambda: _bands(_rows().tumbling(10), late=sw.Late.divert()),
+    "late rows are moved": lambda: _bands(_rows().tumbling(10), late=sw.Late.adjust()),
+    "late rows are refused": lambda: _bands(_rows().tumbling(10), late=sw.Late.raise_error()),
+    "no windows": lambda: _bands(_rows()),
+    "windows that overlap": lambda: _bands(_rows().hopping(10, 5)),
+    "windows of windows": lambda: _bands(_rows().tumbling(10).tumbling(30)),
+    "rows left out behind the window": lambda: _bands(_rows().tumbling(10).where(nw.col("v") > 0)),
+    "rows without a time": lambda: _bands(_rows(untimed_is_late=True).tumbling(10)),
+    "events of the bands": lambda: _rows().tumbling(10).in_bands(2, 9, late=_DROP),
+    "a sort": lambda: [_rows().sort(5, late=_DROP).tumbling(10).group_by().aggregate(n=sw.count())],
+}
+
+
+@pytest.mark.parametrize("name", _SUMMED_UP)
+def test_rows_are_summed_up_where_whole_windows_are_judged(name: str) -> None:
+    """Once, however many bands there are."""
+    nodes = list(walk(*_run(_SUMMED_UP[name]())))
+    assert sum(isinstance(node, SumUp) for node in nodes) == 1
+    assert sum(isinstance(node, Punctuate) for node in nodes) == 1
+
+
+@pytest.mark.parametrize("name", _NOT_SUMMED_UP)
+def test_all_other_plans_stay_as_they_are(name: str) -> None:
+    """Node by node."""
+    written = as_planned(*(stream.node for stream in _NOT_SUMMED_UP[name]()))
+    assert summed_up_where_read(*written) == written
+
+
+def test_rows_that_somebody_else_reads_are_not_summed_up() -> None:
+    """A step that reads the events of a band, beside the aggregate, needs the events."""
+    (counted, *_) = as_planned(*(stream.node for stream in _bands(_rows().tumbling(10))))
+    assert isinstance(counted, BandedAggregate)
+    for also_read in counted.bands:
+        assert summed_up_where_read(counted, also_read)[0] is counted

@@ -1,0 +1,203 @@
+"""Parquet files that Spark finds and the runner reads: their rows are those that Spark reads itself."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import slackwater as sw
+from slackwater.errors import PlanError, SourceFailed
+from slackwater.plan.node import StepNode, walk
+from slackwater.runners.spark.input.parquet_files import RowsOfFile, columns_read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+# Spark leaves sockets to its workers open; that is not for these tests to mend.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+_AT = pa.timestamp("us", "UTC")
+
+
+def _rows_of(file: Path, wanted: pa.Schema, read: set[str] | None = None) -> list[dict[str, Any]]:
+    rows = RowsOfFile(f"file:{file}", wanted, frozenset(wanted.names if read is None else read))
+    batches = list(rows.batches(2))
+    assert all(batch.schema == wanted for batch in batches)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+# ---- one file -------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_has_the_columns_that_are_wanted(tmp_path: Path) -> None:
+    """In their types, their order and any case; what is not there is null, and so is what nobody uses."""
+    file = tmp_path / "a b%20ü.parquet"
+    pq.write_table(pa.table({"N": pa.array([1, 2, 3], pa.int32()), "x": ["a", None, "c"], "more": [0, 0, 0]}), file)
+    wanted = pa.schema({"x": pa.string(), "n": pa.int64(), "gone": pa.float64()})
+    assert _rows_of(file, wanted) == [{"x": x, "n": n, "gone": None} for x, n in (("a", 1), (None, 2), ("c", 3))]
+    assert _rows_of(file, wanted, {"n"}) == [{"x": None, "n": n, "gone": None} for n in (1, 2, 3)]
+
+
+def test_names_of_folders_are_columns(tmp_path: Path) -> None:
+    """Of those that are not in the file; encoded as Spark writes them, and none where it says so."""
+    folder = tmp_path / "day=2024-02-29" / "word=a%3Db" / "n=__HIVE_DEFAULT_PARTITION__" / "x=9"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"x": [1]}), folder / "0.parquet")
+    wanted = pa.schema({"x": pa.int64(), "day": pa.date32(), "word": pa.string(), "n": pa.int64()})
+    (row,) = _rows_of(folder / "0.parquet", wanted)
+    assert {**row, "day": str(row["day"])} == {"x": 1, "day": "2024-02-29", "word": "a=b", "n": None}
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted", "came"),
+    [
+        (pa.array(["x"]), pa.int64(), "string"),
+        (pa.array([2**40]), pa.int32(), "not in range"),
+        (pa.array([5], pa.timestamp("us")), _AT, "timestamp"),
+        (pa.array([5], _AT), pa.timestamp("us"), "timestamp"),
+        (pa.array([5], pa.timestamp("ns", "UTC")), _AT, "would lose data"),
+    ],
+)
+def test_a_file_of_other_types_is_refused(column: pa.Array, wanted: pa.DataType, came: str, tmp_path: Path) -> None:
+    """Nothing is lost or guessed; a local time is no instant."""
+    pq.write_table(pa.table({"at": column}), tmp_path / "0.parquet")
+    with pytest.raises(SourceFailed, match=f"(?s)do not fit its columns.*0.parquet.*{came}"):
+        _rows_of(tmp_path / "0.parquet", pa.schema({"at": wanted}))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Be it no Parquet file, cut off, or gone."""
+    file = tmp_path / "0.parquet"
+    with pytest.raises(SourceFailed, match=r"(?s)could not be read.*0\.parquet.*mend or remove"):
+        _rows_of(file, pa.schema({"at": _AT}))
+    pq.write_table(pa.table({"at": pa.array([1, 2], _AT)}), file)
+    os.truncate(file, file.stat().st_size - 9)
+    with pytest.raises(SourceFailed, match=r"(?s)could not be read.*0\.parquet"):
+        _rows_of(file, pa.schema({"at": _AT}))
+
+
+def test_dates_of_the_old_calendar_are_refused(tmp_path: Path) -> None:
+    """Spark marks files that have them."""
+    table = pa.table({"at": pa.array([1], _AT)}).replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
+    pq.write_table(table, tmp_path / "0.parquet")
+    with pytest.raises(SourceFailed, match=r"(?s)calendar before 1582.*let Spark read it"):
+        _rows_of(tmp_path / "0.parquet", pa.schema({"at": _AT}))
+
+
+def test_only_columns_that_are_used_are_read() -> None:
+    """A step that computes with whole rows, or may, uses all."""
+    rows = pa.table({"at": pa.array([1], _AT), "window_start": [1], "x": [1], "y": [2]})
+    stream = sw.stream(rows, time="at")
+    computed, kept = stream.select(x=nw.col("y")), stream.where(nw.col("y") > 1)
+    renamed = stream.tumbling("1s").select(y="y", was="window_start_before")
+    assert _read_for(stream) == _read_for(computed) == _read_for(kept.select("x")) == set(rows.column_names)
+    assert _read_for(stream.select(x="x")) == {"at", "x"}
+    assert _read_for(renamed) == {"at", "y", "window_start"}
+
+
+def _read_for(stream: sw.DisorderedStream) -> frozenset[str]:
+    source, *steps = walk(stream.node)
+    return columns_read(source.schema, [step for step in steps if isinstance(step, StepNode)])
+
+
+# ---- on Spark -------------------------------------------------------------------------------------------------------
+
+_MANY_TYPES = """
+    SELECT timestamp_micros(id * 1000003) AS at, IF(id % 3 = 0, NULL, timestamp_ntz'2020-03-29 02:30:00.000001') AS ntz,
+        date_add(date'1969-12-30', CAST(id AS INT)) AS day, CAST(id AS DECIMAL(20, 3)) / 7 AS price, id % 2 = 0 AS even,
+        CAST(id AS BYTE) AS small, CAST(id AS FLOAT) AS single, 'word ' || id AS word, unhex('00ff') AS raw,
+        named_struct('a', id, 'b', array(id, NULL)) AS nested, map('k', id) AS pairs, 'p=' || id % 2 AS part
+    FROM range(10)
+"""
+
+
+def test_rows_are_those_that_spark_reads(session: SparkSession, tmp_path: Path) -> None:
+    """Of files that Spark wrote, in all of its types; by default it writes instants as INT96."""
+    folder = f"{tmp_path}/a b%20ü"
+    session.sql(_MANY_TYPES).repartition(2).write.partitionBy("part").parquet(folder)
+    files = sw.parquet_files(session, folder, streaming=False)
+    assert files.frame is not None
+    paths = [row.path for row in files.frame.collect()]
+    batches = [
+        batch for path in paths for batch in RowsOfFile(path, files.schema, frozenset(files.schema.names)).batches(4)
+    ]
+    ours = pa.Table.from_batches(batches).sort_by("at").to_pylist()
+    theirs = session.read.parquet(folder).toArrow().cast(files.schema).sort_by("at").to_pylist()
+    assert len(paths) > 2
+    assert ours == theirs
+
+
+def test_a_stream_of_files_gives_what_a_frame_of_them_gives(session: SparkSession, tmp_path: Path) -> None:
+    """Over files that end, and over files that come, with a restart in between and one that is damaged at first."""
+    first, second = [{"at": at, "n": at % 5} for at in (3, 1, 9, 2)], [{"at": at, "n": at % 5} for at in (2, 12, 30)]
+    _write(tmp_path / "in", 0, first)
+    _run(session, tmp_path)
+    _write(tmp_path / "in", 1, second, damaged=True)
+    with pytest.raises(SourceFailed, match=r"(?s)could not be read.*1\.parquet.*goes on from its checkpoint"):
+        _run(session, tmp_path)
+    _write(tmp_path / "in", 1, second)
+    _run(session, tmp_path)
+    assert [row["at"] for row in _written(tmp_path / "main")] == [1, 2, 3, 9, 12]
+    assert [row["at"] for row in _written(tmp_path / "late")] == [2]
+    ended = sw.stream(sw.parquet_files(session, str(tmp_path / "in"), streaming=False), time="at")
+    frame = sw.stream(session.read.parquet(str(tmp_path / "in")), time="at")
+    ours, theirs = (_planned(one, late=sw.Late.drop()).to_spark().toArrow() for one in (ended, frame))
+    assert ours.equals(theirs)
+    assert ours["at"].to_pylist() == [1, 2, 2, 3, 9, 12, 30]
+
+
+def _planned(stream: sw.DisorderedStream, **options: Any) -> sw.OrderedStream:
+    return (
+        stream.where(nw.col("n") < 5).select(twice=nw.col("n") * 2).sort(patience=5, every=sw.Every.batch(), **options)
+    )
+
+
+def _run(session: SparkSession, folder: Path) -> None:
+    files = sw.parquet_files(session, str(folder / "in"), schema="at long, n long", maxFilesPerTrigger=1)
+    checkpoint, main, late = (str(folder / name) for name in ("checkpoint", "main", "late"))
+    stream = _planned(sw.stream(files, time="at"))
+    stream.start(checkpoint=checkpoint, main=main, late=late, trigger={"availableNow": True}).wait()
+
+
+def _write(folder: Path, number: int, rows: list[dict[str, Any]], *, damaged: bool = False) -> None:
+    folder.mkdir(exist_ok=True)
+    hidden = folder / f".{number}"
+    pq.write_table(pa.Table.from_pylist(rows), hidden)
+    if damaged:
+        os.truncate(hidden, 20)
+    hidden.rename(folder / f"{number}.parquet")
+
+
+def _written(folder: Path) -> list[dict[str, Any]]:
+    files = sorted(folder.glob("*/*.parquet"))
+    return [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
+
+
+def test_columns_are_those_of_the_files_that_are_there(session: SparkSession, tmp_path: Path) -> None:
+    """Without any, and without a schema, there is nothing to go by. In process such a stream does not run."""
+    (tmp_path / "in").mkdir()
+    with pytest.raises(PlanError, match=r"(?s)no Parquet file tells the columns.*name the columns"):
+        sw.parquet_files(session, str(tmp_path / "in"))
+    _write(tmp_path / "in", 0, [{"at": 1, "n": 2}])
+    files = sw.parquet_files(session, str(tmp_path / "in"))
+    stream = sw.stream(files, time="at", name="tides")
+    assert stream.schema == pa.schema({"at": pa.int64(), "n": pa.int64()})
+    with pytest.raises(PlanError, match=r"(?s)runs on Spark only.*tides"):
+        stream.sort(patience=5).run()
+
+
+@pytest.mark.parametrize("path", ["dbfs:/tides", "wasbs://tides@account/2024", "abfss://tides@account/2024"])
+def test_file_systems_that_arrow_does_not_know_are_refused(session: SparkSession, path: str) -> None:
+    """When the stream is made, and not by a worker; Spark can read them."""
+    with pytest.raises(PlanError, match=r"(?s)does not know this file system.*let Spark read them"):
+        sw.parquet_files(session, path, schema="at timestamp")

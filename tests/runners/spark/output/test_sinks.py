@@ -1,0 +1,141 @@
+"""Who takes which outputs: a sink that is named for several takes them together, or is refused."""
+
+from __future__ import annotations
+
+import shutil
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+import slackwater as sw
+from slackwater.errors import PlanError, RunError, Superseded
+from slackwater.runners.spark.checkpoint.ownership import Run, next_run
+from slackwater.runners.spark.output.folder_sink import FolderSink, OwnedFolder, Stretch, next_stretch
+from slackwater.runners.spark.output.sinks import Taker, as_sink, takers_of
+from slackwater.runners.spark.shard.metrics import METRICS
+from slackwater.runners.spark.storage.places import Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_COUNTS = StructType([StructField("at", LongType()), StructField("n", LongType())])
+_WORDS = StructType([StructField("at", LongType()), StructField("n", StringType())])
+
+
+def _nothing(rows: Any, batch_id: int) -> None:
+    """Take rows."""
+
+
+def test_equal_sinks_are_one() -> None:
+    """Two paths that are the same, or the same function twice: what a micro-batch has for it is written at once."""
+    columns = {"main": _COUNTS, "main#2": _COUNTS, "main#3": _COUNTS, "late": _WORDS}
+    sinks = {"main": as_sink("a"), "late": as_sink(_nothing), "main#2": as_sink("a"), "main#3": as_sink("b")}
+    assert takers_of(sinks, columns) == [
+        Taker(FolderSink("a"), ("main", "main#2"), _COUNTS),
+        Taker(as_sink(_nothing), ("late",), _WORDS),
+        Taker(FolderSink("b"), ("main#3",), _COUNTS),
+    ]
+
+
+class _Kept(list[Any]):
+    """Keeps rows; two that are empty are equal."""
+
+    def __call__(self, rows: Any, batch_id: int) -> None:
+        """Keep rows."""
+        self.append((rows, batch_id))
+
+
+class _KeptToo(list[Any]):
+    """The same as a sink."""
+
+    def write(self, rows: Any, batch_id: int) -> None:
+        """Keep rows."""
+        self.append((rows, batch_id))
+
+
+@pytest.mark.parametrize("kind", [_Kept, _KeptToo])
+def test_what_users_made_is_only_itself(kind: type[Any]) -> None:
+    """Two objects that are equal now may differ as soon as one has got rows."""
+    columns, first, second = {"main": _COUNTS, "main#2": _COUNTS, "main#3": _COUNTS}, kind(), kind()
+    assert first == second
+    takers = takers_of(
+        {name: as_sink(sink) for name, sink in zip(columns, (first, second, first), strict=True)}, columns
+    )
+    assert [taker.outputs for taker in takers] == [("main", "main#3"), ("main#2",)]
+
+
+@pytest.mark.parametrize("other", ["late", METRICS])
+def test_one_sink_for_different_columns_is_refused(other: str) -> None:
+    """The second would replace what the first had written under the number of the same micro-batch."""
+    sinks = {"main": as_sink("a"), other: as_sink("a")}
+    with pytest.raises(PlanError, match=rf"(?s)different columns.*'a'.*main +at, n.*{other} .*a sink of its own"):
+        takers_of(sinks, {"main": _COUNTS, "late": _WORDS})
+
+
+def test_each_band_has_a_sink_or_all_have_one() -> None:
+    """Refused before Spark is asked for anything."""
+    bands = sw.stream([{"at": 1}], time="at").tumbling(10).in_bands(5, 20, n=sw.count())
+    with pytest.raises(PlanError, match=r"(?s)each stream needs a sink.*streams +2.*sinks +1"):
+        bands.start(checkpoint="nowhere", main=["one"])
+
+
+# ---- whose batches are whose -----------------------------------------------------------------------------------------
+
+
+def test_a_query_that_adopts_a_folder_goes_on_behind_all_others() -> None:
+    """Also one that had it before: what it wrote then stays where it is, under the numbers that it had."""
+    first = Stretch("a", 0, 0)
+    second = next_stretch([first], "b", 5)  # a has written 0 to 4
+    third = next_stretch([first, second], "a", 8)  # b has written 5 to 7
+    fourth = next_stretch([first, second, third], "b", 8)  # a has written nothing since
+    assert [second, third, fourth] == [Stretch("b", 0, 5), Stretch("a", 5, 8), Stretch("b", 3, 8)]
+    fifth = next_stretch([first, second, third, fourth], "a", 10)  # b has written 8 and 9
+    assert fifth == Stretch("a", 5, 10)
+    folders = {query: _owned(query, (first, second, third, fourth)) for query in "ab"}
+    assert [folders["a"].number_of(batch) for batch in (0, 4, 5, 6)] == [0, 4, 8, 9]
+    assert [folders["b"].number_of(batch) for batch in (0, 2, 3, 4)] == [5, 7, 8, 9]
+
+
+def _owned(query: str, stretches: tuple[Stretch, ...]) -> OwnedFolder:
+    run = Run(query, "run", 1, {}, Place.written("/checkpoint"))
+    return OwnedFolder(FolderSink("/out"), Place.written("/out"), run, stretches)
+
+
+def test_of_two_runs_the_newer_has_the_checkpoint_and_the_folder(tmp_path: Path) -> None:
+    """The older one is refused by both, whatever it is about to do; no Spark is needed to find out."""
+    nobody: Any = SimpleNamespace(_jvm=True)  # a classic session, which local files are none of the business of
+    checkpoint, sink = Place.written(str(tmp_path / "checkpoint")), FolderSink((tmp_path / "out").as_uri())
+    runs: list[Run] = []
+    folders: list[Any] = []
+    for _ in range(2):
+        run = next_run(nobody, checkpoint, {"sort#1": "sort"})
+        claim = sink.claimed(nobody, run)
+        run.write(nobody)
+        runs.append(run)
+        folders.append(claim.take(nobody))
+    assert [run.epoch for run in runs] == [1, 2]
+    assert len({run.query for run in runs}) == 1
+    assert len({run.run for run in runs}) == 2
+    runs[1].require_newest(nobody)
+    assert not folders[1].has(nobody, 0)
+    with pytest.raises(Superseded, match=r"(?s)another driver has taken over.*this start +1.*newest start +2"):
+        runs[0].require_newest(nobody)
+    with pytest.raises(Superseded, match="the folder of a sink was taken over"):
+        folders[0].has(nobody, 0)
+    shutil.rmtree(tmp_path / "checkpoint")
+    with pytest.raises(RunError, match="the checkpoint of a running query is gone"):
+        runs[1].require_newest(nobody)
+    with pytest.raises(PlanError, match="belongs to another query"):
+        sink.claimed(nobody, next_run(nobody, checkpoint, {"sort#1": "sort"}))
+
+
+def test_two_new_queries_cannot_both_have_a_new_folder(tmp_path: Path) -> None:
+    """Both look before either takes it; the second to take it is refused."""
+    nobody: Any = SimpleNamespace(_jvm=True)  # a classic session, which local files are none of the business of
+    runs = [next_run(nobody, Place.written(str(tmp_path / name)), {}) for name in ("one", "other")]
+    claims = [FolderSink((tmp_path / "out").as_uri()).claimed(nobody, run) for run in runs]
+    claims[0].take(nobody)
+    with pytest.raises(PlanError, match=rf"(?s)belongs to another query.*{runs[0].query}"):
+        claims[1].take(nobody)
