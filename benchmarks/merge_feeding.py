@@ -15,11 +15,11 @@ from held import held_bytes
 from measure import interleaved, medians
 from slackwater.events.gather import no_rows
 from slackwater.operators.emission import Emission
-from slackwater.operators.replicas.multiset import MergeRevised
-from slackwater.operators.replicas.ordered_same_ties import MergeOrderedAlike
+from slackwater.operators.replicas.multiset import MergeMultiset
+from slackwater.operators.replicas.ordered_same_ties import MergeOrderedSameTies
 from slackwater.operators.replicas.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
-from slackwater.operators.replicas.settle import CleanseOperator
+from slackwater.operators.replicas.settle import SettleOperator
 from slackwater.operators.replicas.strictly_ordered import MergeStrictlyOrdered
 from slackwater.testing.reference.naive_merge import MergeRevisedApart
 
@@ -52,8 +52,8 @@ class CleanseThenMerge:
     __slots__ = ("_cleanse", "_merge")
 
     def __init__(self, replicas: int, no_rows: pa.RecordBatch) -> None:
-        self._cleanse = [CleanseOperator(no_rows) for _ in range(replicas)]
-        self._merge = MergeOrderedAlike(replicas, no_rows)
+        self._cleanse = [SettleOperator(no_rows) for _ in range(replicas)]
+        self._merge = MergeOrderedSameTies(replicas, no_rows)
 
     def on_batch(self, port: int, batch: EventBatch) -> Emission:
         """Cleanse, and merge what is settled."""
@@ -63,11 +63,11 @@ class CleanseThenMerge:
 
 ORDERED: dict[str, Callable[..., Merge]] = {
     "R0": MergeStrictlyOrdered,
-    "R1": MergeOrderedAlike,
+    "R1": MergeOrderedSameTies,
     "R2": MergeOrderedWithKey,
     "R3": MergeRevisedWithKey,
     "R3-": MergeRevisedApart,
-    "R4": MergeRevised,
+    "R4": MergeMultiset,
 }
 """All variants can merge replicas that are strictly ordered and never revised."""
 

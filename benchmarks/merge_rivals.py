@@ -12,7 +12,7 @@ from merge_feeding import BATCH, batches_of, elements_in, merge_all, speeds, tur
 from python_merge import PythonMerge
 from replicated import Generator
 from slackwater.events.elements import elements_of
-from slackwater.operators.replicas.multiset import MergeRevised
+from slackwater.operators.replicas.multiset import MergeMultiset
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _revised(report: Report, generator: Generator, inputs: Sequence[int], repeat
         spelled_out = [(port, list(elements_of(batch))) for port, batch in part]
         work: dict[str, Callable[[], int]] = {
             "R3": partial(merge_all, MergeRevisedWithKey, count, turns),
-            "R4": partial(merge_all, MergeRevised, count, turns),
+            "R4": partial(merge_all, MergeMultiset, count, turns),
             "polars": partial(_unique, _frames(turns)),
             "Python": partial(_in_python, spelled_out, count),
         }

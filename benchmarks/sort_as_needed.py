@@ -28,7 +28,7 @@ import disordered
 import slackwater as sw
 from measure import interleaved
 from slackwater.plan.nodes.ordering import Punctuate, Sort
-from slackwater.plan.nodes.rows import AssignWindow, RowStep, Select, Where
+from slackwater.plan.nodes.rows import AssignWindow, Select, UnaryNode, Where
 from slackwater.policies.windows import Tumbling
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Node
 
-    Step = Callable[[Node], RowStep]
+    Step = Callable[[Node], UnaryNode]
 
 STREAMS: dict[str, Callable[[int], NDArray[np.int64]]] = {
     "s30_64": partial(disordered.synthetic, percent=30, spread=64),
@@ -103,7 +103,7 @@ STEPS: dict[str, dict[float, Step]] = {
 class _Pipeline:
     """Operators in a row, each fed with what the one before it has put out; the rows of the last are dropped."""
 
-    def __init__(self, nodes: Sequence[RowStep]) -> None:
+    def __init__(self, nodes: Sequence[UnaryNode]) -> None:
         self._operators: list[Operator[Any]] = [node.build(node.verb) for node in nodes]
         self.seconds = [0.0] * len(nodes)
         self.rows_out = 0
@@ -131,7 +131,7 @@ class _Pipeline:
 class _Order:
     """A pipeline in one order: runs on call, and remembers how long each step took in each run."""
 
-    nodes: Sequence[RowStep]
+    nodes: Sequence[UnaryNode]
     batches: Sequence[EventBatch]
     rows_out: int = 0
     seconds: list[list[float]] = field(default_factory=list)

@@ -31,7 +31,7 @@ def main() -> None:
         print("blue alone:", seen)
         green.push(rows(20, 30, step=-1))  # it runs ahead; nobody reads it yet
         blue.push(rows(15, 25))
-        sw.cutover(query, old, new, tells_from=20)
+        sw.cutover(query, old, new, complete_from=20)
         for standing in query.replicas():
             print(standing)
         green.push(rows(30, 40, step=-1))

@@ -16,7 +16,7 @@ import slackwater as sw
 from slackwater.operators.emission import LATE, Emission, band_output
 from slackwater.operators.operator import Operator
 from slackwater.plan.node import SideOutput
-from slackwater.plan.nodes.rows import RowStep
+from slackwater.plan.nodes.rows import UnaryNode
 from slackwater.plan.properties import Order, Properties
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class PartOperator(Operator[PartState]):
 
 
 @dataclass(frozen=True, eq=False)
-class Part(RowStep):
+class Part(UnaryNode):
     """The plan node of the operator above."""
 
     verb = "part"
@@ -108,7 +108,7 @@ class Part(RowStep):
         late = self.schema.with_payload(
             self.schema.payload.append(pa.field("why", pa.string())), (*self.schema.columns, "why")
         )
-        disordered = self.properties.but(order=Order.NONE)
+        disordered = self.properties.replace(order=Order.NONE)
         return {LATE: (late, disordered), band_output(1): (self.schema, self.properties)}
 
     def build(self, step: str, resume: PartState | None = None) -> Operator[Any]:  # noqa: ARG002 - it raises nothing

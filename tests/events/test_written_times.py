@@ -56,6 +56,6 @@ def test_days_and_numbers_are_instants_of_their_own_kind_of_time() -> None:
 def test_what_does_not_fit_the_kind_of_time_is_refused(moment: Any, column: TimeColumn) -> None:
     """With what was written, and what to write."""
     with pytest.raises(PlanError) as refused:
-        as_instant(moment, column, "tells_from")
-    assert str(refused.value).startswith("tells_from does not fit a stream of")
+        as_instant(moment, column, "complete_from")
+    assert str(refused.value).startswith("complete_from does not fit a stream of")
     assert repr(moment) in str(refused.value)

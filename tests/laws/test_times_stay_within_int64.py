@@ -17,7 +17,7 @@ from slackwater.errors import BadTime
 from slackwater.events.elements import Insert
 from slackwater.kernels.sorting.impatience_sort import ImpatienceSorter
 from slackwater.kernels.sorting.sort_times import sort_times
-from slackwater.policies.cadence import Cadence, Occasion
+from slackwater.policies.cadence import Cadence, CadenceUnit
 from slackwater.policies.matching import Within
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.progress.saturating import earlier, later, within_int64
@@ -77,15 +77,17 @@ def test_events_are_in_the_windows_that_whole_numbers_say(at: list[int], size: i
         assert list(zip(*columns, strict=True)) == wanted
 
 
-@given(rows, st.sampled_from([0, *LENGTHS]), st.sampled_from(LENGTHS), st.sampled_from([*Occasion]))
+@given(rows, st.sampled_from([0, *LENGTHS]), st.sampled_from(LENGTHS), st.sampled_from([*CadenceUnit]))
 def test_patience_near_the_beginning_of_time_is_no_promise(
-    at: list[int], patience: int, every: int, occasion: Occasion
+    at: list[int], patience: int, every: int, unit: CadenceUnit
 ) -> None:
     """Sorted rows, late rows and how late they are: those of whole numbers."""
-    cadence = {Occasion.ROWS: sw.Every.rows(every), Occasion.TIME: sw.Every.time(every)}.get(occasion, sw.Every.batch())
+    cadence = {CadenceUnit.ROWS: sw.Every.rows(every), CadenceUnit.TIME: sw.Every.time(every)}.get(
+        unit, sw.Every.batch()
+    )
     batch = [Insert((place,), one, one + 1) for place, one in enumerate(at)]
-    length = every if occasion is not Occasion.BATCH else 1
-    expected = punctuate_oracle([batch], [patience], Cadence(occasion, length), sw.Late.divert(), points=True)
+    length = every if unit is not CadenceUnit.BATCH else 1
+    expected = punctuate_oracle([batch], [patience], Cadence(unit, length), sw.Late.divert(), points=True)
     result = _stream(at, place=range(len(at))).sort(patience, every=cadence).run()
     in_order = sorted((one for one in expected.bands[0] if isinstance(one, Insert)), key=lambda one: one.start)
     assert result.table["at"].to_pylist() == [one.start for one in in_order]

@@ -21,7 +21,7 @@ from slackwater.operators.aggregate.map_windows import MapWindowsOperator
 from slackwater.operators.interest import Interest
 from slackwater.operators.map_batches import MapBatchesOperator, without_ends
 from slackwater.operators.operator import Operator
-from slackwater.operators.replicas.multiset import MergeRevised
+from slackwater.operators.replicas.multiset import MergeMultiset
 from slackwater.operators.replicas.replica_merge import ReplicaMerge
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.select import SelectOperator
@@ -477,7 +477,7 @@ def test_equal_events_are_counted_right_though_replicas_leave_some_out(
 ) -> None:
     """Told when they are frozen, or at once; then nothing may be left out."""
     agreement = Agreement.frozen() if frozen else Agreement.first()
-    merge = MergeRevised(replicas, pa.RecordBatch.from_pylist([], PAYLOAD), agreement=agreement)
+    merge = MergeMultiset(replicas, pa.RecordBatch.from_pylist([], PAYLOAD), agreement=agreement)
     told, spared = _merge_with_gaps(merge, table, replicas, Random(seed), check_compatible_multiset)
     assert list(told) == list(table)
     assert frozen or not spared
@@ -485,7 +485,7 @@ def test_equal_events_are_counted_right_though_replicas_leave_some_out(
 
 def test_of_equal_events_that_are_told_at_once_all_are_of_interest() -> None:
     """Three that end at 7, 20 and 30: a replica that left the first out would have the output moved from 7 to 30."""
-    merge = MergeRevised(3, pa.RecordBatch.from_pylist([], PAYLOAD))
+    merge = MergeMultiset(3, pa.RecordBatch.from_pylist([], PAYLOAD))
     ends = {0: (7, 20), 1: (7, 30, 20), 2: (7, 20, 30)}
     said = {0: [], 1: [Punctuate(10)], 2: [Punctuate(40)]}
     told: list[EventBatch] = []

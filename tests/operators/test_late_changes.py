@@ -13,7 +13,7 @@ from slackwater.errors import BrokenPunctuation
 from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.operators.emission import LATE
-from slackwater.operators.late_changes import JudgeChangesOperator
+from slackwater.operators.late_changes import LateChangesOperator
 from slackwater.policies.late import Late
 from slackwater.progress.instants import FOREVER
 from slackwater.temporal.table import temporal_table_of
@@ -33,12 +33,12 @@ def test_what_is_late_goes_to_the_late_output_and_the_rest_is_a_sound_stream(
     told: list[Element], cut: int, restore: bool
 ) -> None:
     """As a list of all events says; the rest breaks no punctuation, and changes no event that is not there."""
-    operator = JudgeChangesOperator(_SCHEMA, Late.divert())
+    operator = LateChangesOperator(_SCHEMA, Late.divert())
     passed: list[Element] = []
     diverted = 0
     for first in range(0, len(told), cut):
         if restore:
-            operator = JudgeChangesOperator(_SCHEMA, Late.divert(), resume=operator.snapshot())
+            operator = LateChangesOperator(_SCHEMA, Late.divert(), resume=operator.snapshot())
         emission = operator.on_batch(0, batch_of(told[first : first + cut], _PAYLOAD))
         passed += [element for batch in emission.batches for element in elements_of(batch)]
         diverted += sum(batch.rows for output, batch in emission.side if output == LATE)
@@ -52,7 +52,7 @@ def test_what_is_late_goes_to_the_late_output_and_the_rest_is_a_sound_stream(
 def test_later_changes_of_a_late_event_are_late_until_it_is_frozen() -> None:
     """None of them is behind a punctuation by itself."""
     told: list[Element] = [Punctuate(5), Insert(_A, 3, 9), Adjust(_A, 3, 9, 12), Adjust(_A, 3, 12, 7), Punctuate(8)]
-    operator = JudgeChangesOperator(_SCHEMA, Late.divert())
+    operator = LateChangesOperator(_SCHEMA, Late.divert())
     emission = operator.on_batch(0, batch_of(told, _PAYLOAD))
     assert [*elements_of(emission.batches[0])] == [Punctuate(5), Punctuate(8)]
     ((_, late),) = emission.side
@@ -70,7 +70,7 @@ def test_later_changes_of_a_late_event_are_late_until_it_is_frozen() -> None:
 def test_an_event_whose_end_is_brought_forward_too_late_keeps_the_former_one() -> None:
     """What was promised to last is there until then; the same event may come again, and be changed."""
     told: list[Element] = [Insert(_A, 3, 9), Punctuate(7), Adjust(_A, 3, 9, 5), Adjust(_A, 3, 5, FOREVER)]
-    operator = JudgeChangesOperator(_SCHEMA, Late.drop())
+    operator = LateChangesOperator(_SCHEMA, Late.drop())
     (passed,) = operator.on_batch(0, batch_of(told, _PAYLOAD)).batches
     assert [*elements_of(passed)] == told[:2]
     assert operator.late() == 2
@@ -79,6 +79,6 @@ def test_an_event_whose_end_is_brought_forward_too_late_keeps_the_former_one() -
 
 def test_a_late_change_can_be_refused() -> None:
     """With the change, and the punctuation that it contradicts."""
-    operator = JudgeChangesOperator(_SCHEMA, Late.raise_error(), "judge#1")
+    operator = LateChangesOperator(_SCHEMA, Late.raise_error(), "judge#1")
     with pytest.raises(BrokenPunctuation, match=r"step 'judge#1'(.|\n)*complete before  5"):
         operator.on_batch(0, batch_of([Punctuate(5), Insert(_A, 3, 9)], _PAYLOAD))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slackwater.errors import BadDuration, PlanError
-from slackwater.policies.cadence import Cadence, Every, Occasion, default_cadence
+from slackwater.policies.cadence import Cadence, CadenceUnit, Every, default_cadence
 from slackwater.progress.instants import FOREVER
 
 
@@ -35,12 +35,12 @@ def test_what_is_no_duration_is_refused(length: Any) -> None:
 
 def test_a_cadence_is_resolved_in_the_units_of_the_stream() -> None:
     """Rows and batches are the same on all streams."""
-    assert Every.time("1s").resolved(calendar=True) == Cadence(Occasion.TIME, 1_000_000)
-    assert Every.time(timedelta(milliseconds=5)).resolved(calendar=True) == Cadence(Occasion.TIME, 5_000)
-    assert Every.time(7).resolved(calendar=False) == Cadence(Occasion.TIME, 7)
+    assert Every.time("1s").resolved(calendar=True) == Cadence(CadenceUnit.TIME, 1_000_000)
+    assert Every.time(timedelta(milliseconds=5)).resolved(calendar=True) == Cadence(CadenceUnit.TIME, 5_000)
+    assert Every.time(7).resolved(calendar=False) == Cadence(CadenceUnit.TIME, 7)
     for calendar in (True, False):
-        assert Every.rows(3).resolved(calendar=calendar) == Cadence(Occasion.ROWS, 3)
-        assert Every.batch().resolved(calendar=calendar) == Cadence(Occasion.BATCH, 1)
+        assert Every.rows(3).resolved(calendar=calendar) == Cadence(CadenceUnit.ROWS, 3)
+        assert Every.batch().resolved(calendar=calendar) == Cadence(CadenceUnit.BATCH, 1)
 
 
 @pytest.mark.parametrize(("length", "calendar"), [("1s", False), (timedelta(1), False), (7, True)])
@@ -61,7 +61,7 @@ def test_the_default_is_ten_instants_per_patience_and_one_unit_at_least(patience
     """In either kind of time, exactly."""
     for calendar in (True, False):
         cadence = default_cadence(patience, calendar=calendar).resolved(calendar=calendar)
-        assert cadence == Cadence(Occasion.TIME, units)
+        assert cadence == Cadence(CadenceUnit.TIME, units)
 
 
 def test_cadences_are_equal_by_value() -> None:

@@ -142,7 +142,7 @@ def revised(path: str) -> sw.OrderedStream:
 def replicas(blue: sw.OrderedStream, green: sw.RevisedStream, red: sw.DisorderedStream) -> sw.OrderedStream:
     """Of any kind; told when they are frozen, or before."""
     assert_type(sw.merge_replicas(blue, green, red, waiting=[green], attachable=True), sw.OrderedStream)
-    early = sw.merge_replicas(blue, green, agreement=sw.Agreement.first(), tells_from={green: datetime(2026, 1, 1)})  # noqa: DTZ001 - UTC, as columns without a zone
+    early = sw.merge_replicas(blue, green, agreement=sw.Agreement.first(), complete_from={green: datetime(2026, 1, 1)})  # noqa: DTZ001 - UTC, as columns without a zone
     assert_type(early, sw.OrderedStream | sw.RevisedStream)
     assert_type(early.settle(), sw.OrderedStream)
     assert_type(sw.high_availability(blue, green, red), sw.OrderedStream)
@@ -150,8 +150,8 @@ def replicas(blue: sw.OrderedStream, green: sw.RevisedStream, red: sw.Disordered
     started = sw.jumpstart(red, green, since=5)
     assert_type(started, sw.RevisedStream)
     with started.open(lambda _: None) as query:
-        query.attach(green, tells_from=7, instead_of=blue)
-        sw.cutover(query, blue, green, tells_from=9)
+        query.attach(green, complete_from=7, instead_of=blue)
+        sw.cutover(query, blue, green, complete_from=9)
         query.detach(blue)
         lines: list[str] = [str(standing) for standing in query.replicas() if not standing.joined]
         assert lines

@@ -144,7 +144,7 @@ def test_a_snapshot_may_be_any_stream_that_ends(reader: str, last: int) -> None:
     started = sw.jumpstart(_READERS[reader](rows.slice(0, 5)), live, since=5)
     assert started.settle().run().table.to_pylist() == rows.to_pylist()
     lines = started.explain().splitlines()
-    assert any("promise_at_end#1 complete before 5" in line for line in lines)
+    assert any("complete_at_end#1 complete before 5" in line for line in lines)
 
 
 def test_what_a_snapshot_holds_until_its_end_goes_out_while_the_live_stream_runs() -> None:
@@ -194,7 +194,7 @@ def test_changing_over_leaves_no_gap_and_no_repeat(table: TemporalTable, seed: i
         sources[0].push(change_rows(present(table, seed, _REVISED), _PAYLOAD))
         told = change_rows(present(table, seed + 1, how), _PAYLOAD)
         sources[1].push(told[: len(told) // 2])
-        sw.cutover(query, blue, green, tells_from=since)
+        sw.cutover(query, blue, green, complete_from=since)
         sources[0].push(change_rows([], _PAYLOAD))
         sources[1].push(told[len(told) // 2 :])
     assert_same_table(_events(pa.Table.from_batches(seen, merged.schema)), table)
@@ -208,7 +208,7 @@ def test_changing_over_to_a_replica_that_cannot_join_is_an_error_that_says_why()
         sources[0].push(change_rows([Punctuate(5)], _PAYLOAD))
         sources[0].close()
         with pytest.raises(SlackwaterError) as error:
-            sw.cutover(query, blue, green, tells_from=10)
+            sw.cutover(query, blue, green, complete_from=10)
         assert "the new replica cannot join any more" in str(error.value)
         assert "tells everything from 10 on; the merged stream is complete before 5" in str(error.value)
         assert [one.attached for one in query.replicas()] == [True, True]

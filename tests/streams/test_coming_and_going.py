@@ -97,7 +97,7 @@ def test_one_replica_after_another_tells_the_table_without_a_gap_or_a_repeat(
             for _ in range(rng.randint(0, 4)):
                 current.tell_some(rng)
                 query.work()
-            query.attach(new.stream, tells_from=since)
+            query.attach(new.stream, complete_from=since)
             while query.waits_to_join(new.stream):
                 rng.choice([current, new] if new.left else [current]).tell_some(rng)
                 query.work()
@@ -131,7 +131,7 @@ def test_replicas_that_die_and_come_back_change_nothing_while_one_lives(
                 query.work()
                 lives += 1
                 again = _Replica("mortal", present(table, seed + lives, _since(how, since)))
-                query.attach(again.stream, tells_from=since, instead_of=mortal.stream)
+                query.attach(again.stream, complete_from=since, instead_of=mortal.stream)
                 mortal = again
     assert_same_table(out.events, table)
 
@@ -149,7 +149,7 @@ def test_a_replica_that_waits_is_not_read_until_it_is_attached() -> None:
         blue.tell(_event("b", 1), Punctuate(3))
         query.work()
         assert (green.source.waiting, out.words) == (2, ["b"])
-        query.attach(green.stream, tells_from=3)
+        query.attach(green.stream, complete_from=3)
         query.work()
         assert (green.source.waiting, out.words) == (0, ["b", "g"])
 
@@ -185,7 +185,7 @@ def test_promises_of_a_replica_count_when_it_has_joined() -> None:
     out = _Out()
     merged = sw.merge_replicas(blue.stream, green.stream, waiting=[green.stream])
     with merged.open(out, clock=sw.ManualClock()) as query:
-        query.attach(green.stream, tells_from=10)
+        query.attach(green.stream, complete_from=10)
         green.tell(_event("g", 12), Punctuate(30))
         query.work()
         assert query.waits_to_join(green.stream)
@@ -205,7 +205,7 @@ def test_a_replica_that_is_detached_is_read_and_not_listened_to() -> None:
         green.tell(_event("lost", 2), Punctuate(9))
         query.work()
         assert (green.source.waiting, out.words) == (0, [])
-        query.attach(green.stream, tells_from=0)
+        query.attach(green.stream, complete_from=0)
         blue.tell(_event("b", 1), Punctuate(3))
         green.tell(_event("g", 12), Punctuate(20))
         query.work()
@@ -231,7 +231,7 @@ def test_a_replica_that_is_not_attached_does_not_keep_the_stream_from_ending(lea
     assert query.run_to_end().counters["merge_replicas#1"].rows_out == 1
     assert out.words == ["b"]
     with pytest.raises(PlanError, match="this merge has ended"):
-        query.attach(green.stream, tells_from=0)
+        query.attach(green.stream, complete_from=0)
 
 
 def test_a_detached_replica_that_ends_after_the_merged_stream_ends_nothing_else() -> None:
@@ -312,7 +312,7 @@ def test_a_replica_that_died_comes_back_as_a_new_source_in_its_place() -> None:
     green.close()
     query.work()
     assert [one.ended for one in query.replicas()] == [False, True]
-    query.attach(windows(again), tells_from=10, instead_of=second)
+    query.attach(windows(again), complete_from=10, instead_of=second)
     blue.push([{"at": 12}, {"at": 25}])
     query.work()
     again.push([{"at": 12}, {"at": 25}, {"at": 40}, {"at": 5}])
@@ -336,7 +336,7 @@ def test_a_snapshot_taken_after_a_replica_was_replaced_is_of_the_same_plan() -> 
     query = sw.merge_replicas(blue.stream, green.stream, attachable=True).open(out, clock=sw.ManualClock())
     green.source.close()
     query.work()
-    query.attach(again.stream, tells_from=sw.BEGINNING, instead_of=green.stream)
+    query.attach(again.stream, complete_from=sw.BEGINNING, instead_of=green.stream)
     again.tell(_event("g", 3), _event("h", 30, 35), Punctuate(20))
     query.work()
     state = query.snapshot()
@@ -359,7 +359,7 @@ def test_who_takes_part_is_part_of_a_snapshot() -> None:
         return replicas, merged.open(out, clock=sw.ManualClock(), resume=resume)
 
     (blue, green), query = opened()
-    query.attach(green.stream, tells_from=sw.BEGINNING)
+    query.attach(green.stream, complete_from=sw.BEGINNING)
     query.detach(blue.stream)
     (blue, green), query = opened(query.snapshot())
     assert [one.attached for one in query.replicas()] == [False, True]
@@ -382,7 +382,7 @@ def test_standings_are_told_in_words() -> None:
     with merged.open(_Out(), clock=sw.ManualClock()) as query:
         blue.tell(_event("b", 1), Punctuate(7))
         query.work()
-        query.attach(green.stream, tells_from=10)
+        query.attach(green.stream, complete_from=10)
         waits = "waits to join, tells everything from 10 on; the merged stream is complete before 7"
         assert [str(one) for one in query.replicas()] == [
             "merge_replicas#1, replica 0 (blue): joined, complete before 7",
@@ -407,16 +407,16 @@ def test_times_are_given_as_users_write_them() -> None:
     )
     with sw.merge_replicas(blue, green, waiting=[green]).open(lambda _: None) as query:
         with pytest.raises(PlanError, match="write a datetime"):
-            query.attach(green, tells_from=10)
-        query.attach(green, tells_from=datetime(2026, 11, 16, 5, tzinfo=UTC))
+            query.attach(green, complete_from=10)
+        query.attach(green, complete_from=datetime(2026, 11, 16, 5, tzinfo=UTC))
         standing = query.replicas()[1]
-        assert standing.tells_from == 1_794_805_200_000_000
+        assert standing.complete_from == 1_794_805_200_000_000
         assert "tells everything from 2026-11-16T05:00:00.000000Z on" in str(standing)
     numbers = _Replica("blue"), _Replica("green")
     with sw.merge_replicas(*(one.stream for one in numbers), waiting=[numbers[1].stream]).open(_Out()) as query:
         with pytest.raises(PlanError, match="write a plain int"):
-            query.attach(numbers[1].stream, tells_from=datetime(2026, 11, 16, tzinfo=UTC))
-        query.attach(numbers[1].stream, tells_from=sw.BEGINNING)
+            query.attach(numbers[1].stream, complete_from=datetime(2026, 11, 16, tzinfo=UTC))
+        query.attach(numbers[1].stream, complete_from=sw.BEGINNING)
         assert query.replicas()[1].joined
 
 
@@ -429,27 +429,27 @@ def test_what_cannot_be_attached_is_refused_and_changes_nothing() -> None:
     out = _Out()
     query = sw.merge_replicas(blue.stream, green.stream, waiting=[green.stream]).open(out, clock=sw.ManualClock())
     with pytest.raises(PlanError, match="this is not a replica of this query"):
-        query.attach(red.stream, tells_from=0)
+        query.attach(red.stream, complete_from=0)
     with pytest.raises(PlanError, match="this replica is attached already"):
-        query.attach(blue.stream, tells_from=0)
+        query.attach(blue.stream, complete_from=0)
     with pytest.raises(PlanError, match="this replica is attached, and has not ended"):
-        query.attach(red.stream, tells_from=0, instead_of=blue.stream)
+        query.attach(red.stream, complete_from=0, instead_of=blue.stream)
     with pytest.raises(PlanError, match="one of the same plan"):
-        query.attach(red.stream.where(nw.col("v") > 0), tells_from=0, instead_of=green.stream)
-    query.attach(green.stream, tells_from=0)
+        query.attach(red.stream.where(nw.col("v") > 0), complete_from=0, instead_of=green.stream)
+    query.attach(green.stream, complete_from=0)
     green.source.close()
     query.work()
     with pytest.raises(PlanError, match="this replica has ended"):
-        query.attach(green.stream, tells_from=0)
+        query.attach(green.stream, complete_from=0)
     with pytest.raises(SlackwaterError, match="being read already"):
-        query.attach(_same_source(blue), tells_from=0, instead_of=green.stream)
+        query.attach(_same_source(blue), complete_from=0, instead_of=green.stream)
     blue.tell(_event("b", 1), Punctuate(5))
     query.work()
     assert out.words == ["b"]
     fixed = sw.merge_replicas(_Replica("blue").stream, red.stream).open(out)
     fixed.detach(red.stream)
     with pytest.raises(PlanError, match="attachable=True"):
-        fixed.attach(red.stream, tells_from=0)
+        fixed.attach(red.stream, complete_from=0)
 
 
 def _same_source(replica: _Replica) -> sw.RevisedStream:
@@ -463,7 +463,7 @@ def test_a_replica_that_shares_its_source_with_others_cannot_be_replaced() -> No
     query = sw.merge_replicas(one, other, attachable=True).open(_Out())
     query.detach(other)
     with pytest.raises(PlanError, match="shares a step with others"):
-        query.attach(green.stream.where(nw.col("v") > 0), tells_from=0, instead_of=other)
+        query.attach(green.stream.where(nw.col("v") > 0), complete_from=0, instead_of=other)
 
 
 def test_replicas_come_and_go_between_steps_only() -> None:
@@ -473,7 +473,7 @@ def test_replicas_come_and_go_between_steps_only() -> None:
 
     def attach(rows: pa.RecordBatch) -> None:
         with pytest.raises(PlanError) as error:
-            query.attach(green.stream, tells_from=0)
+            query.attach(green.stream, complete_from=0)
         refused.append(str(error.value).splitlines()[0])
         if rows.column("k").to_pylist() == ["fail"]:
             raise ValueError("seven")
@@ -486,6 +486,6 @@ def test_replicas_come_and_go_between_steps_only() -> None:
     with pytest.raises(StepFailed, match="seven"):
         query.work()
     with pytest.raises(RunError, match="has failed and cannot go on"):
-        query.attach(green.stream, tells_from=0)
+        query.attach(green.stream, complete_from=0)
     with pytest.raises(RunError, match="has failed and cannot go on"):
         query.detach(blue.stream)

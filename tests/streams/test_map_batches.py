@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import slackwater as sw
 from slackwater.errors import PlanError, SchemaMismatch, StepFailed
 from slackwater.operators.pass_through import PassThroughOperator
-from slackwater.plan.nodes.rows import RowStep
+from slackwater.plan.nodes.rows import UnaryNode
 
 if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
@@ -62,7 +62,7 @@ def test_it_keeps_what_is_known_of_a_stream_but_for_its_key() -> None:
     counts = _stream(1, 2, 3).assume_ordered().tumbling(2).group_by("k").aggregate(n=sw.count())
     mapped = counts.map_batches(lambda rows: rows.select(["n"]))
     assert isinstance(mapped, sw.OrderedStream)
-    assert mapped.properties == counts.properties.but(keyed=False)
+    assert mapped.properties == counts.properties.replace(keyed=False)
     assert "map_batches#1" in mapped.explain()
 
 
@@ -144,7 +144,7 @@ def test_words_of_many_batches_fit_into_a_dictionary() -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Revised(RowStep):
+class _Revised(UnaryNode):
     """Says that a stream may revise its events."""
 
     verb = "revised"
@@ -152,7 +152,7 @@ class _Revised(RowStep):
     @property
     def properties(self) -> Properties:
         """As before, but not inserts only."""
-        return self.input.properties.but(insert_only=False)
+        return self.input.properties.replace(insert_only=False)
 
     def details(self) -> str:
         """Nothing was chosen."""

@@ -35,7 +35,7 @@ def _replica(kind: str, rows: list[int]) -> Any:
 
 def _merged(kind: str, streams: list[list[int]]) -> Any:
     replicas = [_replica(kind, rows) for rows in streams]
-    return sw.merge_replicas(*replicas, ties_alike=kind == "R1", attachable=kind in {"R3", "R4"})
+    return sw.merge_replicas(*replicas, same_tie_order=kind == "R1", attachable=kind in {"R3", "R4"})
 
 
 def _heard(share: float, seed: int = 0, rows: int = 12_000, replicas: int = 3) -> list[list[int]]:

@@ -184,7 +184,7 @@ def test_ties_that_are_said_to_come_alike_are_told_once_each(copies: int, cut: i
     rng = Random(seed)
     rows = sorted(({"at": rng.randint(0, 5), "k": rng.choice("ab"), "v": 1} for _ in range(30)), key=_time)
     replicas = [_ordered(rows[:cut]), *(_ordered(rows) for _ in range(copies))]
-    merged = sw.merge_replicas(*replicas, ties_alike=True)
+    merged = sw.merge_replicas(*replicas, same_tie_order=True)
     assert _case(merged) is Case.R1
     assert merged.run().table.to_pylist() == rows
 
@@ -197,7 +197,7 @@ def test_ties_that_do_not_come_alike_are_an_error_that_names_the_row() -> None:
     """Where the user said that they do."""
     rows = [{"at": 1, "k": "a", "v": 1}, {"at": 1, "k": "b", "v": 1}]
     with pytest.raises(BadElement) as refused:
-        sw.merge_replicas(_ordered(rows), _ordered(rows[::-1]), ties_alike=True).run()
+        sw.merge_replicas(_ordered(rows), _ordered(rows[::-1]), same_tie_order=True).run()
     assert "was promised ties in the same order in every replica" in str(refused.value)
     assert "insert(('b', 1), 1, 2)" in str(refused.value)
 

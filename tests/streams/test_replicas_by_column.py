@@ -97,14 +97,14 @@ def _as_streams_of_their_own(turns: Sequence[Sequence[Sequence[_Row]]], every: s
     merged = sw.merge_replicas(*ordered)
     main: list[_Row] = []
     late: list[_Row] = []
-    takers = [(merged, lambda rows: main.extend(rows.to_pylist()))]
+    bindings = [(merged, lambda rows: main.extend(rows.to_pylist()))]
     for step, name in zip(diverting_steps(merged.node), _NAMES, strict=True):
 
         def take(rows: pa.RecordBatch, name: str | None = name) -> None:
             late.extend({**row, "replica": name} for row in rows.to_pylist())
 
-        takers.append((sw.DisorderedStream(SideOutput(step, LATE)), take))  # type: ignore[arg-type]
-    with sw.Query(takers, clock=sw.ManualClock()) as query:
+        bindings.append((sw.DisorderedStream(SideOutput(step, LATE)), take))  # type: ignore[arg-type]
+    with sw.Query(bindings, clock=sw.ManualClock()) as query:
         for turn in turns:
             for source, piece in zip(sources, turn, strict=True):
                 _pushed(source, piece, _OF_ONE)
@@ -292,17 +292,19 @@ def test_a_row_is_late_for_its_own_replica_alone() -> None:
     assert running.query.counters()["merge_replicas#1"].late == 2
 
 
-@pytest.mark.parametrize("fate", ["divert", "drop", "adjust"])
-def test_rows_without_a_time_go_where_late_rows_go(fate: str) -> None:
+@pytest.mark.parametrize("action", ["divert", "drop", "adjust"])
+def test_rows_without_a_time_go_where_late_rows_go(action: str) -> None:
     """Also those of a replica that has sent no time yet; it takes part from its first time on."""
     rows = [(None, "new"), (3, "old"), (None, "old"), (4, "old"), (None, None)]
     table = [{"at": at, "k": "a", "replica": name} for at, name in rows]
     stream = sw.stream(table, time="at", untimed_is_late=True)
-    result = stream.merge_replicas("replica", 50, late=getattr(sw.Late, fate)()).run()
-    assert result.table["at"].to_pylist() == {"adjust": [-47, 3, 4]}.get(fate, [3, 4])
+    result = stream.merge_replicas("replica", 50, late=getattr(sw.Late, action)()).run()
+    assert result.table["at"].to_pylist() == {"adjust": [-47, 3, 4]}.get(action, [3, 4])
     late = [{**row, "late_bound": None, "late_by": None} for row in table if row["at"] is None]
     assert (
-        _counted(result.late["merge_replicas#1"].to_pylist()) == _counted(late) if fate == "divert" else not result.late
+        _counted(result.late["merge_replicas#1"].to_pylist()) == _counted(late)
+        if action == "divert"
+        else not result.late
     )
 
 

@@ -198,7 +198,7 @@ def test_an_event_that_ends_when_it_starts_is_refused_where_it_could_not_be_told
     with pytest.raises(SlackwaterError, match=r"(?s)ends when it starts.*insert\(\(\), 5, 5\)") as raised:
         sw.merge_replicas(*replicas).run()
     assert isinstance(raised.value, BadElement) or isinstance(raised.value.__cause__, BadElement)
-    assert sw.merge_replicas(*replicas, ties_alike=True).run().table.num_rows == 2
+    assert sw.merge_replicas(*replicas, same_tie_order=True).run().table.num_rows == 2
 
 
 _sw: Any = sw
@@ -211,14 +211,14 @@ _sw: Any = sw
         (lambda a, b: _sw.merge_replicas(a, b, agreement="first"), "this is no agreement"),
         (lambda a, b: _sw.merge_replicas(a, b, agreement=sw.Agreement.first), "this is no agreement"),
         (lambda a, b: _sw.merge_replicas(a, b, waiting=b), "waiting is a list of replicas"),
-        (lambda a, b: _sw.merge_replicas(a, b, tells_from=[b]), "tells_from names a time"),
+        (lambda a, b: _sw.merge_replicas(a, b, complete_from=[b]), "complete_from names a time"),
         (lambda _a, _b: _sw.Agreement.first().lagging(1.5), "how far to stay behind"),
         (lambda _a, _b: _sw.Agreement.first().lagging(2**80), "cannot promise more"),
         (lambda a, b: _sw.merge_replicas(a, b, agreement=sw.Agreement.first().lagging("5s")), "sequence numbers"),
         (lambda _a, _b: _sw.Agreement.first().revising("always"), "this is no agreement"),
         (lambda _a, _b: _sw.Agreement.quorum_of("half"), "a quorum is a fraction"),
         (lambda _a, b: _sw.jumpstart([], b, since=3), "jumpstart takes streams"),
-        (lambda a, b: _sw.merge_replicas(a, b).open(print).attach("b", tells_from=3), "a replica is a stream"),
+        (lambda a, b: _sw.merge_replicas(a, b).open(print).attach("b", complete_from=3), "a replica is a stream"),
         (lambda a, b: _sw.merge_replicas(a, b).open(print).detach("b"), "a replica is a stream"),
         (lambda a, b: _sw.merge_replicas(a, b).open(print).ignore_before(2.5), "a bound is a whole number"),
         (lambda _a, _b: _sw.Race(), "a race needs plans"),

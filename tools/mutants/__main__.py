@@ -135,9 +135,9 @@ def _verdicts(sample: list[tuple[Path, Change]], folder: Path, chosen: argparse.
 
 def _line(verdict: Verdict) -> str:
     asked = f"{len(verdict.asked.tests)} tests, {verdict.asked.left_out} left out"
-    fate = f"noticed by {verdict.killed_by}" if verdict.killed_by else f"NOT NOTICED ({asked})"
+    action = f"noticed by {verdict.killed_by}" if verdict.killed_by else f"NOT NOTICED ({asked})"
     place = f"{verdict.file.relative_to(PACKAGE)}:{verdict.change.line}"
-    return f"{verdict.seconds:5.0f} s  {place}  {verdict.change.what}  {fate}"
+    return f"{verdict.seconds:5.0f} s  {place}  {verdict.change.what}  {action}"
 
 
 if __name__ == "__main__":

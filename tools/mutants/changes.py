@@ -1,7 +1,7 @@
 """Finds the small changes of a source file that its tests ought to notice.
 
 A change swaps a comparison, an operator or a bound, moves a number by one, turns a condition round, or leaves a
-statement out. Texts, types, imports, `check()` methods and refusals are left alone: they decide no row's fate.
+statement out. Texts, types, imports, `check()` methods and refusals are left alone: they decide no row's action.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from slackwater.events.batch import Times
 
 
-def say_between(rows: EventBatch, places: NDArray[np.int64], said: Times) -> EventBatch:
+def insert_punctuations(rows: EventBatch, places: NDArray[np.int64], said: Times) -> EventBatch:
     """Return inserts with punctuations between them, each before the row whose number is its place; none fall.
 
     >>> import pyarrow as pa
     >>> rows = EventBatch.inserts(pa.record_batch({"x": ["a", "b"]}), start=[3, 5])
-    >>> say_between(rows, np.array([1, 2]), np.array([4, 6])).start.tolist()
+    >>> insert_punctuations(rows, np.array([1, 2]), np.array([4, 6])).start.tolist()
     [3, 4, 5, 6]
     """
     if not len(said):
@@ -32,12 +32,12 @@ def say_between(rows: EventBatch, places: NDArray[np.int64], said: Times) -> Eve
     return EventBatch(rows.payload, put_between(rows.start, places, said), end, kind)
 
 
-def taken_apart(batch: EventBatch) -> tuple[EventBatch, NDArray[np.int64], Times]:
+def split_punctuations(batch: EventBatch) -> tuple[EventBatch, NDArray[np.int64], Times]:
     """Return the inserts of a batch, how many of them come before each punctuation, and the punctuations.
 
     >>> import pyarrow as pa
     >>> rows = EventBatch.inserts(pa.record_batch({"x": ["a", "b"]}), start=[3, 5])
-    >>> _, places, said = taken_apart(say_between(rows, np.array([1, 2]), np.array([4, 6])))
+    >>> _, places, said = split_punctuations(insert_punctuations(rows, np.array([1, 2]), np.array([4, 6])))
     >>> places.tolist(), said.tolist()
     ([1, 2], [4, 6])
     """

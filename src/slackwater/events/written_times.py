@@ -27,7 +27,7 @@ def as_instant(moment: Moment, column: TimeColumn, what: str) -> Instant:
 
     >>> import pyarrow as pa
     >>> from slackwater.events.schema import TimeColumn
-    >>> as_instant(datetime(1970, 1, 1, 0, 0, 2), TimeColumn("at", pa.timestamp("s")), "tells_from")
+    >>> as_instant(datetime(1970, 1, 1, 0, 0, 2), TimeColumn("at", pa.timestamp("s")), "complete_from")
     2000000
     """
     plain: Any = moment

@@ -32,7 +32,7 @@ from slackwater.events.shown_values import show_row
 from slackwater.kernels.progress.follow_punctuations import NOBODY, follow_punctuations
 from slackwater.operators.emission import LATE, NOTHING, Emission
 from slackwater.operators.operator import Operator
-from slackwater.policies.late import Fate
+from slackwater.policies.late import LateAction
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def late_changes_schema(schema: EventSchema, step: str) -> EventSchema:
 
 
 @dataclass(frozen=True)
-class JudgeChangesState:
+class LateChangesState:
     """What is remembered: the greatest punctuation, how many changes were late, and how often there is each stray."""
 
     complete_before: Instant = BEGINNING
@@ -70,13 +70,13 @@ class JudgeChangesState:
     strays: tuple[tuple[bytes, int, int, int], ...] = ()
 
 
-class JudgeChangesOperator(Operator[JudgeChangesState]):
+class LateChangesOperator(Operator[LateChangesState]):
     """Passes on the changes that are in time. Late ones are diverted, dropped or refused.
 
     >>> from slackwater.events.elements import Insert, Punctuate, batch_of, elements_of
     >>> from slackwater.policies.late import Late
     >>> schema = EventSchema.of(pa.schema({"at": pa.int64(), "x": pa.string()}), time="at")
-    >>> step = JudgeChangesOperator(schema, Late.drop())
+    >>> step = LateChangesOperator(schema, Late.drop())
     >>> told = [Insert(("a",), 5, 6), Punctuate(4), Insert(("b",), 3, 4), Insert(("c",), 4, 5)]
     >>> for batch in step.on_batch(0, batch_of(told, schema.payload)).batches:
     ...     print(*elements_of(batch))
@@ -88,14 +88,14 @@ class JudgeChangesOperator(Operator[JudgeChangesState]):
     __slots__ = ("_codec", "_complete", "_fate", "_late", "_late_payload", "_schema", "_step", "_strays")
 
     def __init__(
-        self, schema: EventSchema, late: Late, step: str = "judge", resume: JudgeChangesState | None = None
+        self, schema: EventSchema, late: Late, step: str = "judge", resume: LateChangesState | None = None
     ) -> None:
-        state = resume or JudgeChangesState()
+        state = resume or LateChangesState()
         self._schema = schema
         self._step = step
-        self._fate = late.fate
+        self._fate = late.action
         self._codec = RowCodec(schema.payload, step)
-        self._late_payload = late_changes_schema(schema, step).payload if late.fate is Fate.DIVERTED else None
+        self._late_payload = late_changes_schema(schema, step).payload if late.action is LateAction.DIVERTED else None
         self._complete, self._late = state.complete_before, state.late
         self._strays = Counter({(payload, start, end): often for payload, start, end, often in state.strays})
 
@@ -143,7 +143,7 @@ class JudgeChangesOperator(Operator[JudgeChangesState]):
         if not late.any():
             return Emission((batch,))
         places = np.flatnonzero(late)
-        if self._fate is Fate.REFUSED:
+        if self._fate is LateAction.REFUSED:
             first = int(places[0])
             came = show_row(ChangeLog(self._schema).show(batch.slice(first, first + 1)), 0)
             raise BrokenPunctuation.by(f"step {self._step!r}", came, self._schema.time.show(int(bounds[first])))
@@ -177,10 +177,10 @@ class JudgeChangesOperator(Operator[JudgeChangesState]):
         """How many changes were diverted or dropped."""
         return self._late
 
-    def snapshot(self) -> JudgeChangesState:
+    def snapshot(self) -> LateChangesState:
         """Return what is remembered. Cost: a copy of the strays."""
         strays = tuple((*stray, often) for stray, often in self._strays.items())
-        return JudgeChangesState(self._complete, self._late, strays)
+        return LateChangesState(self._complete, self._late, strays)
 
     def check(self) -> None:
         """Assert that no stray is kept that is not needed."""

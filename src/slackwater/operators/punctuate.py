@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from slackwater.columns.inline_punctuations import say_between, taken_apart
+from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
 from slackwater.errors import BadTime, LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.events.shown_values import show_row
@@ -34,8 +34,8 @@ from slackwater.kernels.progress.split_by_lateness import NEVER, NO_GRID, Stretc
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.operator import Operator
 from slackwater.operators.stream_progress import insert_only
-from slackwater.policies.cadence import Cadence, Occasion
-from slackwater.policies.late import Fate
+from slackwater.policies.cadence import Cadence, CadenceUnit
+from slackwater.policies.late import LateAction
 from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Instant
 from slackwater.progress.saturating import within_int64
 
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from slackwater.errors import BadElement
     from slackwater.events.batch import Mask, Times
     from slackwater.events.schema import EventSchema
-    from slackwater.operators.aggregate.preaggregate import DealGroups
+    from slackwater.operators.aggregate.preaggregate import Preaggregate
     from slackwater.operators.emission import OutputName
     from slackwater.policies.late import Late
     from slackwater.policies.windows import Tumbling
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Duration
 
-WHEN_TOLD: Final = Cadence(Occasion.ROWS, FOREVER)
+DRIVEN_BY_RUNNER: Final = Cadence(CadenceUnit.ROWS, FOREVER)
 """The cadence of a step that leaves it to others to say how far it has come: it punctuates by `reach` alone."""
 _LONG_RUN = 1_000  # rows; from here on slicing and concatenating costs less than gathering, by measurement
 
@@ -96,22 +96,23 @@ class PunctuateState:
 class PunctuateOperator(Operator[PunctuateState]):
     """Punctuates one band per patience. Patiences rise strictly; band 0, the least patient, is the main output.
 
-    `windows` are those that rows are given next, or have been given. `stands_for` names the column that says how many
-    rows a row stands for, if they do; then they can be dropped, but not shown. With `deal_groups` rows are summed up as
-    soon as they are judged, and what bands get are groups. With `only_last` a batch is followed by the last of its
-    punctuations, and the others are left out: for steps that look at no other, which then get the rows as they came.
+    `windows` are those that rows are given next, or have been given. `event_count_column` names the column that says
+    how many events a row stands for, if it does; then rows can be dropped, but not shown. With `preaggregate` rows are
+    summed up as soon as they are judged, and what bands get are groups. With `only_last` a batch is followed by the
+    last of its punctuations, and the others are left out: for steps that look at no other, which then get the rows as
+    they came.
     """
 
     __slots__ = (
         "_cadence",
-        "_deal_groups",
+        "_event_count_column",
         "_grid",
         "_late",
         "_late_payload",
         "_only_last",
         "_patiences",
+        "_preaggregate",
         "_schema",
-        "_stands_for",
         "_state",
         "_step",
         "_windows",
@@ -126,20 +127,20 @@ class PunctuateOperator(Operator[PunctuateState]):
         step: str = "punctuate",
         resume: PunctuateState | None = None,
         windows: Tumbling | None = None,
-        stands_for: str | None = None,
-        deal_groups: DealGroups | None = None,
+        event_count_column: str | None = None,
+        preaggregate: Preaggregate | None = None,
         only_last: bool = False,
     ) -> None:
         self._schema = schema
         self._only_last = only_last
-        self._deal_groups = deal_groups
+        self._preaggregate = preaggregate
         self._windows = windows
-        self._stands_for = stands_for
+        self._event_count_column = event_count_column
         self._grid = (NO_GRID, 0) if windows is None else (windows.size, windows.offset % windows.size)
         self._patiences = np.array(patiences, dtype=np.int64)
         self._cadence = cadence
         self._late = late
-        self._late_payload = late_schema(schema, step).payload if late.fate is Fate.DIVERTED else None
+        self._late_payload = late_schema(schema, step).payload if late.action is LateAction.DIVERTED else None
         self._step = step
         self._state = resume or PunctuateState()
 
@@ -148,7 +149,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         assert insert_only(batch), "a punctuated stream has no adjusts"
         if not len(batch):
             return NOTHING
-        rows, *inputs = taken_apart(batch)
+        rows, *inputs = split_punctuations(batch)
         untimed = self._untimed(rows.start)
         if untimed is None:
             stretches = self._follow(rows.start, *inputs)
@@ -165,8 +166,8 @@ class PunctuateOperator(Operator[PunctuateState]):
     def _dealt(self, rows: EventBatch, bands: NDArray[np.int16] | None, stretches: Stretches) -> list[_Batches]:
         """What each band gets, its punctuations included. Without `bands` all rows are of the first one."""
         count = len(self._patiences)
-        if self._deal_groups is not None:
-            groups = self._deal_groups.by_band(rows, bands, count)
+        if self._preaggregate is not None:
+            groups = self._preaggregate.by_band(rows, bands, count)
             return [_followed_by(of_band, stretches.punctuations(band)[1]) for band, of_band in enumerate(groups)]
         if bands is None:
             return [self._band(rows, _NO_ROWS if band else None, stretches, band) for band in range(count)]
@@ -177,7 +178,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         places, said = stretches.punctuations(band)
         if numbers is not None and len(numbers) < rows.rows:
             rows, places = _picked(rows, numbers), np.searchsorted(numbers, places)
-        return _followed_by(rows, said) if self._only_last else (say_between(rows, places, said),)
+        return _followed_by(rows, said) if self._only_last else (insert_punctuations(rows, places, said),)
 
     def reach(self, high_water: Instant) -> Emission:
         """Make this an instant, whatever the cadence, and judge by a high water that was seen elsewhere if it is more.
@@ -225,22 +226,22 @@ class PunctuateOperator(Operator[PunctuateState]):
         assert state.judged_by <= state.high_water, state
         assert state.late >= 0, state
         assert state.adjusted >= 0, state
-        if self._cadence.occasion is Occasion.ROWS:
+        if self._cadence.unit is CadenceUnit.ROWS:
             assert 0 <= state.rows_since < self._cadence.length, state
-        if self._cadence.occasion is Occasion.TIME:
+        if self._cadence.unit is CadenceUnit.TIME:
             # Whoever enters a new cell of the grid makes an instant.
             assert state.judged_by // self._cadence.length == state.high_water // self._cadence.length, state
-        if self._cadence.occasion is Occasion.BATCH:
+        if self._cadence.unit is CadenceUnit.BATCH:
             assert state.judged_by == state.high_water, state
 
     def _follow(self, times: Times, places: Times, said: Times) -> Stretches:
         every_rows = every_time = NEVER
-        match self._cadence.occasion:
-            case Occasion.ROWS:
+        match self._cadence.unit:
+            case CadenceUnit.ROWS:
                 every_rows = self._cadence.length
-            case Occasion.TIME:
+            case CadenceUnit.TIME:
                 every_time = self._cadence.length
-            case Occasion.BATCH:
+            case CadenceUnit.BATCH:
                 every_rows = len(times) or NEVER
         state = self._state
         progress = np.array([state.high_water, state.judged_by, state.rows_since, state.complete_before])
@@ -266,7 +267,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         timed = np.flatnonzero(~untimed)
         stretches = self._follow(times[timed], np.searchsorted(timed, places), said)
         right_behind = np.concatenate([[0], timed + 1])
-        if self._cadence.occasion is Occasion.BATCH and len(timed):
+        if self._cadence.unit is CadenceUnit.BATCH and len(timed):
             right_behind[-1] = len(times)  # the instant is at the end of the batch, whichever row is the last
         return Stretches(right_behind[stretches.first], stretches.bounds, stretches.behind)
 
@@ -278,18 +279,18 @@ class PunctuateOperator(Operator[PunctuateState]):
         if not len(late):
             return rows, []
         bounds = stretches.bounds_at(late)
-        if self._late.fate is Fate.REFUSED:
+        if self._late.action is LateAction.REFUSED:
             raise self._refusal(rows.slice(int(late[0]), int(late[0]) + 1), int(bounds[0]))
-        if self._late.fate is Fate.ADJUSTED:
+        if self._late.action is LateAction.ADJUSTED:
             return self._adjusted(rows, bands, late, bounds), []
         self._state = replace(self._state, late=self._state.late + self._counted(rows, late))
         return rows, [] if self._late_payload is None else [(LATE, self._diverted(rows.take_rows(late), bounds))]
 
     def _counted(self, rows: EventBatch, chosen: NDArray[np.int64]) -> int:
         """How many rows these are, or stand for."""
-        if self._stands_for is None:
+        if self._event_count_column is None:
             return len(chosen)
-        return int(rows.payload.column(self._stands_for).to_numpy()[chosen].sum())
+        return int(rows.payload.column(self._event_count_column).to_numpy()[chosen].sum())
 
     def _adjusted(
         self, rows: EventBatch, bands: NDArray[np.int16], late: NDArray[np.int64], bounds: Times

@@ -61,7 +61,7 @@ class Node(ABC):
         """The node's line in explain(), without the tree."""
         return f"{self.verb} {self.details()}".strip()
 
-    def reading(self, *inputs: Node) -> Self:
+    def with_inputs(self, *inputs: Node) -> Self:
         """Return the same step on other inputs, which must have the columns of those it has."""
         # Copied, not made anew: what was checked when it was written stays checked.
         other, left = copy(self), iter(inputs)

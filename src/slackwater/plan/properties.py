@@ -77,7 +77,7 @@ class Properties:
         """Whether nobody has given the events times yet."""
         return self.stamps is Stamps.LATENT
 
-    def but(self, **changes: object) -> Properties:
+    def replace(self, **changes: object) -> Properties:
         """Return the same facts with some changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
 

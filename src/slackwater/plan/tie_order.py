@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from slackwater.plan.nodes.aggregating import MapWindows
 from slackwater.plan.nodes.deduplicate import Deduplicate
 from slackwater.plan.nodes.ordering import Sort
-from slackwater.plan.nodes.revisions import AssumeKeyed, DoubtEnd, Settle
+from slackwater.plan.nodes.revisions import AssumeKeyed, Settle, UntrustedEnd
 from slackwater.plan.nodes.rows import AssignWindow, AssumeOrdered, Select, Where
 from slackwater.plan.properties import Order
 
 if TYPE_CHECKING:
     from slackwater.plan.node import Node
 
-_KEEP_TIES = (Where, Select, AssignWindow, AssumeOrdered, AssumeKeyed, Sort, Deduplicate, MapWindows, DoubtEnd)
+_KEEP_TIES = (Where, Select, AssignWindow, AssumeOrdered, AssumeKeyed, Sort, Deduplicate, MapWindows, UntrustedEnd)
 
 
 def tells_ties_alike(node: Node) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _INSTANTS_PER_PATIENCE = 10  # a row waits a tenth longer than it must, at most
 
 
-class Occasion(Enum):
+class CadenceUnit(Enum):
     """What a cadence counts."""
 
     ROWS = "rows"
@@ -32,7 +32,7 @@ class Occasion(Enum):
 class Cadence:
     """A cadence in the units of one stream: `length` is a number of rows, or a duration; 1 for batches."""
 
-    occasion: Occasion
+    unit: CadenceUnit
     length: int
 
 
@@ -40,7 +40,7 @@ class Cadence:
 class Every:
     """When punctuations are made, as users write it."""
 
-    occasion: Occasion
+    unit: CadenceUnit
     length: Length = 1
     by_default: bool = field(default=False, compare=False)
     """Whether nobody chose it, so that a runner may have a better one."""
@@ -54,7 +54,7 @@ class Every:
         """
         if isinstance(n, bool) or not isinstance(n, int) or not 0 < n <= FOREVER:
             raise PlanError(message("Every.rows needs a whole number of rows above zero", {"got": repr(n)}))
-        return cls(Occasion.ROWS, n)
+        return cls(CadenceUnit.ROWS, n)
 
     @classmethod
     def time(cls, length: Length) -> Every:
@@ -65,7 +65,7 @@ class Every:
         """
         if not as_duration(length, calendar=not isinstance(length, int)):
             raise BadDuration(message("Every.time needs a length above zero", {"got": repr(length)}))
-        return cls(Occasion.TIME, length)
+        return cls(CadenceUnit.TIME, length)
 
     @classmethod
     def batch(cls) -> Every:
@@ -74,7 +74,7 @@ class Every:
         Choose it when batches mean something, such as the micro-batches of Spark. Which rows are late then depends on
         how the stream was cut.
         """
-        return cls(Occasion.BATCH)
+        return cls(CadenceUnit.BATCH)
 
     def resolved(self, *, calendar: bool) -> Cadence:
         """Return the cadence in the units of a stream; refuse a length of the other kind of time.
@@ -82,15 +82,15 @@ class Every:
         >>> Every.time("1s").resolved(calendar=True).length
         1000000
         """
-        if self.occasion is Occasion.TIME:
-            return Cadence(self.occasion, as_duration(self.length, calendar=calendar))
+        if self.unit is CadenceUnit.TIME:
+            return Cadence(self.unit, as_duration(self.length, calendar=calendar))
         assert isinstance(self.length, int)
-        return Cadence(self.occasion, self.length)
+        return Cadence(self.unit, self.length)
 
     def __str__(self) -> str:
-        if self.occasion is Occasion.BATCH:
+        if self.unit is CadenceUnit.BATCH:
             return "every batch"
-        if self.occasion is Occasion.ROWS:
+        if self.unit is CadenceUnit.ROWS:
             return f"every {self.length} rows"
         plain = isinstance(self.length, int)
         return f"every {self.length if plain else format_duration(as_duration(self.length, calendar=True))}"

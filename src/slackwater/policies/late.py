@@ -8,7 +8,7 @@ from enum import Enum
 from slackwater.errors import PlanError, message
 
 
-class Fate(Enum):
+class LateAction(Enum):
     """What becomes of a late row, in the word that explain() uses."""
 
     DIVERTED = "diverted"
@@ -25,11 +25,11 @@ class Late:
     'diverted'
     """
 
-    fate: Fate
+    action: LateAction
 
     def __post_init__(self) -> None:
-        if not isinstance(self.fate, Fate):
-            raise not_a_policy(self.fate)
+        if not isinstance(self.action, LateAction):
+            raise not_a_policy(self.action)
 
     @classmethod
     def divert(cls) -> Late:
@@ -38,12 +38,12 @@ class Late:
         The late output has the columns of the stream, then `late_bound` and `late_by`. A null `late_by` means that the
         row had no time: see `untimed_is_late` of stream().
         """
-        return cls(Fate.DIVERTED)
+        return cls(LateAction.DIVERTED)
 
     @classmethod
     def drop(cls) -> Late:
         """Leave them out; they are only counted. Choose it when nobody will ever look at them."""
-        return cls(Fate.DROPPED)
+        return cls(LateAction.DROPPED)
 
     @classmethod
     def adjust(cls) -> Late:
@@ -52,7 +52,7 @@ class Late:
         An event that lasts, and has ended by then, would be left with no time at all: it is dropped and counted. So is
         a row without a time that comes before there is a bound to move it to.
         """
-        return cls(Fate.ADJUSTED)
+        return cls(LateAction.ADJUSTED)
 
     @classmethod
     def raise_error(cls) -> Late:
@@ -60,10 +60,10 @@ class Late:
 
         A row that is late because it has no time stops it with BadTime.
         """
-        return cls(Fate.REFUSED)
+        return cls(LateAction.REFUSED)
 
     def __str__(self) -> str:
-        return self.fate.value
+        return self.action.value
 
 
 def not_a_policy(got: object) -> PlanError:

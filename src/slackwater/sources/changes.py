@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import PlanError, message
 from slackwater.events.changes import CHANGE, ChangeSchema
 from slackwater.plan.node import SourceNode
-from slackwater.plan.nodes.revisions import AssumeKeyed, JudgeChanges
+from slackwater.plan.nodes.revisions import AssumeKeyed, LateChanges
 from slackwater.plan.properties import Extent, Properties
 from slackwater.policies.punctuations import Punctuations
 from slackwater.sources.stream import feed_of
@@ -67,5 +67,5 @@ def changes(
     extent = Extent.POINTS if until is None else Extent.INTERVALS
     facts = Properties(extent=extent, punctuated=punctuated, insert_only=False)
     node = SourceNode(name or feed.name, feed, columns, facts, Punctuations.none())
-    judged = node if late is None else JudgeChanges(node, late)
+    judged = node if late is None else LateChanges(node, late)
     return RevisedStream(AssumeKeyed(judged) if keyed else judged)

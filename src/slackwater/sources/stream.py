@@ -11,7 +11,7 @@ import pyarrow as pa
 from slackwater.errors import PlanError, SchemaMismatch, message
 from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.plan.node import SourceNode
-from slackwater.plan.nodes.source_promises import JudgePromises
+from slackwater.plan.nodes.source_promises import SourceLateness
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
 from slackwater.policies.punctuations import Punctuations, When
 from slackwater.sources.files import from_path
@@ -72,7 +72,7 @@ def stream(
     facts = Properties(extent=extent, punctuated=said.when is not When.NEVER, untimed=untimed_is_late)
     node = SourceNode(name or feed.name, feed, event_schema, facts, said)
     if said.when is not When.NEVER:
-        return DisorderedStream(JudgePromises.behind(node, late))
+        return DisorderedStream(SourceLateness.behind(node, late))
     if late is not None:
         facts_given, hint = {"late": late}, "give it to sort(patience=..., late=...), which says when a row is late"
         raise PlanError(message("late= is for sources that make promises by the clock", facts_given, hint))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, SlackwaterError, message
 from slackwater.events.written_times import as_instant
-from slackwater.plan.nodes.revisions import PromiseAtEnd
+from slackwater.plan.nodes.revisions import CompleteAtEnd
 from slackwater.policies.agreement import Agreement
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.event_stream import EventStream
@@ -30,9 +30,9 @@ def high_availability(first: Replica, second: Replica, *others: Replica, attacha
     With n copies, n - 1 may fall silent or fail at any time, and nothing is lost or doubled. One that fails leaves: its
     source raises, a step does that only it needs, or it goes back in time; `Query.replicas()` says why. The query fails
     with the last one. One that was cut off is detached before its source is closed (see `Query.detach`). With
-    `attachable=True` copies come back, by `Query.attach(copy, tells_from=...)` on their own source or, where that has
-    ended, by `Query.attach(new, tells_from=..., instead_of=old)`. Copies are then merged event by
-    event, and each event goes out when its end is past, so that those who come back cannot contradict it.
+    `attachable=True` copies come back, by `Query.attach(copy, complete_from=...)` on their own source or, where that
+    has ended, by `Query.attach(new, complete_from=..., instead_of=old)`. Copies are then merged event by event, and
+    each event goes out when its end is past, so that those who come back cannot contradict it.
 
     >>> import slackwater as sw
     >>> rows = [{"at": at, "x": "abcd"[at]} for at in range(4)]
@@ -77,18 +77,18 @@ def jumpstart(seed: EventStream | RevisedStream, live: Replica, *, since: Moment
         raise PlanError(message("jumpstart takes streams", facts, "make them by stream(...) or changes(...)"))
     before = as_instant(since, seed.node.schema.time, "since")
     kind = RevisedStream if isinstance(seed, RevisedStream) else DisorderedStream
-    told = kind(PromiseAtEnd(seed.node, before))
+    told = kind(CompleteAtEnd(seed.node, before))
     # The live stream is named first: where both have come as far when they end, it is the one to be believed.
-    merged = merge_replicas(live, told, agreement=Agreement.first(), tells_from={live: since})
+    merged = merge_replicas(live, told, agreement=Agreement.first(), complete_from={live: since})
     assert isinstance(merged, RevisedStream), "replicas that join later are merged event by event"
     return merged
 
 
-def cutover(query: Query, old: Replica, new: Replica, *, tells_from: Moment) -> None:
+def cutover(query: Query, old: Replica, new: Replica, *, complete_from: Moment) -> None:
     """Change over from one replica of a running query to another, without a gap or a repeat.
 
-    `new` waits, or was detached; from `tells_from` on it tells everything. It is attached; the query is driven until it
-    has joined, that is until the merged stream is complete up to there; then `old` is detached. It is for the thread
+    `new` waits, or was detached; from `complete_from` on it tells everything. It is attached; the query is driven until
+    it has joined, that is until the merged stream is complete up to there; then `old` is detached. It is for the thread
     that drives the query, and waits as long as the old replica needs to come as far.
 
     >>> import pyarrow as pa, slackwater as sw
@@ -98,12 +98,12 @@ def cutover(query: Query, old: Replica, new: Replica, *, tells_from: Moment) -> 
     >>> query = sw.merge_replicas(blue, green, waiting=[green]).open(lambda rows: seen.extend(rows["at"].to_pylist()))
     >>> sources[0].push([{"at": at} for at in range(10)])
     >>> sources[1].push([{"at": at} for at in range(5, 15)])
-    >>> cutover(query, blue, green, tells_from=6)
+    >>> cutover(query, blue, green, complete_from=6)
     >>> query.close()
     >>> seen == list(range(15))
     True
     """
-    query.attach(new, tells_from=tells_from)
+    query.attach(new, complete_from=complete_from)
     while query.waits_to_join(new):
         query.work()
         if not query.waits_to_join(new):

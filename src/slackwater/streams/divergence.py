@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.plan.nodes.compare_replicas import CompareReplicas
 from slackwater.plan.nodes.replicas import as_replica
-from slackwater.plan.nodes.revisions import PromiseAtEnd
+from slackwater.plan.nodes.revisions import CompleteAtEnd
 from slackwater.progress.instants import FOREVER
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.event_stream import EventStream
@@ -41,5 +41,5 @@ def compare_replicas(first: Replica, second: Replica, *others: Replica, whole: b
         raise PlanError(message("compare_replicas takes streams", facts, hint))
     nodes = [as_replica(replica.node) for replica in replicas]
     if whole:
-        nodes = [PromiseAtEnd(node, FOREVER) for node in nodes]
+        nodes = [CompleteAtEnd(node, FOREVER) for node in nodes]
     return DisorderedStream(CompareReplicas(tuple(nodes)))

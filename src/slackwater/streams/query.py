@@ -59,9 +59,9 @@ class Query:
     ) -> None:
         streams = [stream for stream, _ in outputs]
         late, left_out = diverted_streams(*streams), diverted_streams(*streams, output=LEFT_OUT)
-        for diverted, taker in ((late, on_late), (left_out, on_left_out)):
-            if taker is not None:
-                outputs = [*outputs, *((stream, taker) for stream in diverted.values())]
+        for diverted, binding in ((late, on_late), (left_out, on_left_out)):
+            if binding is not None:
+                outputs = [*outputs, *((stream, binding) for stream in diverted.values())]
         require_diverted_rows_taken(*(stream for stream, _ in outputs))
         wired = [(stream.node, partial(_show, stream.shown_as, callback)) for stream, callback in outputs]
         self._schema = outputs[0][0].schema
@@ -164,16 +164,16 @@ class Query:
         """What every source and step has done so far."""
         return self._runner.counters()
 
-    def attach(self, replica: Stream, *, tells_from: Moment, instead_of: Stream | None = None) -> None:
+    def attach(self, replica: Stream, *, complete_from: Moment, instead_of: Stream | None = None) -> None:
         """Listen to a replica of a merge, from the next step on.
 
-        `replica` is a stream that was given to merge_replicas(), and waits or was detached. `tells_from` is the time
+        `replica` is a stream that was given to merge_replicas(), and waits or was detached. `complete_from` is the time
         from which on it tells everything: every event that lasts until then, or longer. Until the merged stream is
         complete up to there, the replica has not joined: its events count, its promises do not.
 
         A replica that has failed, and left, may be attached again on its own source, which has started again: its steps
         begin anew. One that has died, its source closed, comes back as a new stream of the same plan, with a source of
-        its own: `attach(new, tells_from=..., instead_of=old)`. What it counts begins anew.
+        its own: `attach(new, complete_from=..., instead_of=old)`. What it counts begins anew.
 
         It is done between two steps: by the thread that drives the query, not in a callback.
 
@@ -184,7 +184,7 @@ class Query:
         >>> sources[0].push([{"at": 1}, {"at": 4}])
         >>> query.work()
         [1]
-        >>> query.attach(green, tells_from=8)
+        >>> query.attach(green, complete_from=8)
         >>> query.replicas()[1].joined
         False
         >>> query.close()
@@ -192,7 +192,7 @@ class Query:
         """
         node = _node_of(replica)
         replaced = None if instead_of is None else _node_of(instead_of)
-        self._runner.attach(node, as_instant(tells_from, node.schema.time, "tells_from"), replaced)
+        self._runner.attach(node, as_instant(complete_from, node.schema.time, "complete_from"), replaced)
 
     def detach(self, replica: Stream) -> None:
         """Listen to a replica of a merge no longer. What it sends is read, and dropped, until it is attached again.
@@ -270,10 +270,10 @@ def run_into(
     """Run streams to their end and return a result for each table; rows that are diverted and not taken are in it."""
     kept: dict[OutputName, dict[str, TableSink]] = {LATE: {}, LEFT_OUT: {}}
     taken: list[tuple[Stream, Callback]] = []
-    for output, taker in ((LATE, on_late), (LEFT_OUT, on_left_out)):
+    for output, binding in ((LATE, on_late), (LEFT_OUT, on_left_out)):
         for name, stream in diverted_streams(*(stream for stream, _ in outputs), output=output).items():
             kept[output][name] = TableSink(stream.schema)
-            taken.append((stream, kept[output][name] if taker is None else taker))
+            taken.append((stream, kept[output][name] if binding is None else binding))
     query = Query([*outputs, *taken], clock)
 
     def results() -> list[Result]:

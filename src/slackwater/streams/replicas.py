@@ -30,9 +30,9 @@ def merge_replicas(
     first: Replica,
     *others: Replica,
     agreement: None = None,
-    ties_alike: bool = False,
+    same_tie_order: bool = False,
     waiting: Sequence[Replica] = (),
-    tells_from: Mapping[Replica, Moment] | None = None,
+    complete_from: Mapping[Replica, Moment] | None = None,
     attachable: bool = False,
     left_out: LeftOutRows = _DROP,
 ) -> OrderedStream: ...
@@ -41,9 +41,9 @@ def merge_replicas(
     first: Replica,
     *others: Replica,
     agreement: Agreement,
-    ties_alike: bool = False,
+    same_tie_order: bool = False,
     waiting: Sequence[Replica] = (),
-    tells_from: Mapping[Replica, Moment] | None = None,
+    complete_from: Mapping[Replica, Moment] | None = None,
     attachable: bool = False,
     left_out: LeftOutRows = _DROP,
 ) -> OrderedStream | RevisedStream: ...
@@ -51,9 +51,9 @@ def merge_replicas(
     first: Replica,
     *others: Replica,
     agreement: Agreement | None = None,
-    ties_alike: bool = False,
+    same_tie_order: bool = False,
     waiting: Sequence[Replica] = (),
-    tells_from: Mapping[Replica, Moment] | None = None,
+    complete_from: Mapping[Replica, Moment] | None = None,
     attachable: bool = False,
     left_out: LeftOutRows = _DROP,
 ) -> OrderedStream | RevisedStream:
@@ -61,11 +61,11 @@ def merge_replicas(
 
     Blue and green, two regions, a hot standby: each event goes out once, whoever tells it. Ordered replicas whose
     events have a key (answers of an aggregate do), or whose rows of one time come in the same order in every replica
-    (`ties_alike=True` says so), are merged as they come. Of all others an event goes out when some replica has promised
-    that it will not change, and all that is older has gone out. Another `agreement` lets events go out before that:
-    they may be revised then, and the result is a RevisedStream. Where no replica revises anything, an event cannot
-    change once its start is complete, whatever its end. Where replicas are revised, one without an end waits for it,
-    and so does all that is behind it, until all replicas have ended: `Agreement.half_frozen()` does not wait.
+    (`same_tie_order=True` says so), are merged as they come. Of all others an event goes out when some replica has
+    promised that it will not change, and all that is older has gone out. Another `agreement` lets events go out before
+    that: they may be revised then, and the result is a RevisedStream. Where no replica revises anything, an event
+    cannot change once its start is complete, whatever its end. Where replicas are revised, one without an end waits for
+    it, and so does all that is behind it, until all replicas have ended: `Agreement.half_frozen()` does not wait.
 
     An event that some replica lacks goes out if the one that is ahead has it: ordered replicas are followed by the
     newest time, others by the greatest promise. What is left out is counted (`Query.counters()`, `Query.replicas()`),
@@ -80,7 +80,7 @@ def merge_replicas(
     query, and rows that go back in time are late.)
 
     Replicas may come and go while the query runs: those that are `waiting` are not read until `Query.attach` says from
-    when on they tell everything. `tells_from` says that of replicas that take part at once. `attachable=True` is for
+    when on they tell everything. `complete_from` says that of replicas that take part at once. `attachable=True` is for
     replicas that are detached, or die, and come back. Such replicas are merged event by event, which remembers more.
 
     >>> import slackwater as sw
@@ -98,18 +98,21 @@ def merge_replicas(
     if not isinstance(agreement, Agreement | None):
         facts, hint = {"got": repr(agreement)}, "write agreement=sw.Agreement.first(), or another of its kind"
         raise PlanError(message("this is no agreement", facts, hint))
-    if not isinstance(waiting, Sequence) or not isinstance(tells_from, Mapping | None):
-        facts, hint = {"waiting": waiting, "tells_from": tells_from}, "waiting=[green], tells_from={green: time}"
-        raise PlanError(message("waiting is a list of replicas, and tells_from names a time for some", facts, hint))
+    if not isinstance(waiting, Sequence) or not isinstance(complete_from, Mapping | None):
+        facts, hint = (
+            {"waiting": waiting, "complete_from": complete_from},
+            "waiting=[green], complete_from={green: time}",
+        )
+        raise PlanError(message("waiting is a list of replicas, and complete_from names a time for some", facts, hint))
     ports = {replica.node: port for port, replica in reversed(list(enumerate(replicas)))}
     later = {
-        _port_of(replica, ports, "tells_from"): as_instant(moment, replica.node.schema.time, "tells_from")
-        for replica, moment in (tells_from or {}).items()
+        _port_of(replica, ports, "complete_from"): as_instant(moment, replica.node.schema.time, "complete_from")
+        for replica, moment in (complete_from or {}).items()
     }
     attendance = Attendance(frozenset(_port_of(one, ports, "waiting") for one in waiting), later, attachable)
     nodes = tuple(as_replica(replica.node) for replica in replicas)
     chosen = (agreement or Agreement.frozen()).resolved(calendar=first.node.schema.calendar)
-    merged = MergeReplicas(nodes, chosen, ties_alike, attendance, ports, left_out)
+    merged = MergeReplicas(nodes, chosen, same_tie_order, attendance, ports, left_out)
     if merged.revises:
         return RevisedStream(merged)
     return OrderedStream(merged if merged.properties.ordered else Sort(merged))

@@ -95,8 +95,8 @@ class Stream:
         `on_late` takes the rows that come too late, `on_left_out` those that a merge of replicas leaves out; a plan
         that diverts such rows must have it.
         """
-        takers = {LATE: on_late, LEFT_OUT: on_left_out}
-        taken = [output for output, taker in takers.items() if taker is not None]
+        bindings = {LATE: on_late, LEFT_OUT: on_left_out}
+        taken = [output for output, binding in bindings.items() if binding is not None]
         require_diverted_rows_taken(self, besides=taken)  # now, and not when the first batch is asked for
         return self._hand_out(clock, on_late, on_left_out)
 

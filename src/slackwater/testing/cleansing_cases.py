@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slackwater.events.elements import Insert, batch_of
 from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.operators.replicas.compare import CompareReplicasOperator
-from slackwater.operators.replicas.settle import CleanseOperator
+from slackwater.operators.replicas.settle import SettleOperator
 from slackwater.progress.instants import FOREVER
 from slackwater.temporal.table import TemporalEvent, TemporalTable, temporal_table_of
 from slackwater.testing.merging_cases import keyed_tables, replicas_of_one_table
@@ -65,8 +65,8 @@ def cleansing_cases(payload: pa.Schema) -> Iterator[TortureCase]:
     no_rows = batch_of([], payload).payload
     yield TortureCase(
         "settle a revised stream",
-        CleanseOperator,
-        lambda state: CleanseOperator(no_rows, resume=state),
+        SettleOperator,
+        lambda state: SettleOperator(no_rows, resume=state),
         _one_stream(payload),
         _events_of_the_first,
     )

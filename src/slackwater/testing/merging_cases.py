@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from slackwater.events.elements import Insert, batch_of
-from slackwater.operators.replicas.multiset import MergeRevised
+from slackwater.operators.replicas.multiset import MergeMultiset
 from slackwater.operators.replicas.ordered_replicas import OrderedReplicas
-from slackwater.operators.replicas.ordered_same_ties import MergeOrderedAlike
+from slackwater.operators.replicas.ordered_same_ties import MergeOrderedSameTies
 from slackwater.operators.replicas.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.replicas.strictly_ordered import MergeStrictlyOrdered
@@ -82,10 +82,10 @@ def merging_cases(payload: pa.Schema) -> Iterator[TortureCase]:
     keyed, strict, any_table = keyed_tables(), keyed_tables(ties=False), tables_with_duplicates()
     for operator, streams in (
         (MergeStrictlyOrdered, replicas_of_one_table(payload, ordered, strict)),
-        (MergeOrderedAlike, replicas_of_one_table(payload, ordered, any_table, alike=True)),
+        (MergeOrderedSameTies, replicas_of_one_table(payload, ordered, any_table, alike=True)),
         (MergeOrderedWithKey, replicas_of_one_table(payload, shuffled, keyed)),
         (MergeRevisedWithKey, replicas_of_one_table(payload, revised, keyed)),
-        (MergeRevised, replicas_of_one_table(payload, revised, any_table)),
+        (MergeMultiset, replicas_of_one_table(payload, revised, any_table)),
     ):
         yield _case(operator, streams, payload)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.operators.assume_keyed import AssumeKeyedOperator
-from slackwater.operators.late_changes import JudgeChangesOperator
-from slackwater.operators.promise_at_end import PromiseAtEndOperator
+from slackwater.operators.complete_at_end import CompleteAtEndOperator
+from slackwater.operators.late_changes import LateChangesOperator
 from slackwater.policies.late import Late
 from slackwater.progress.instants import BEGINNING, FOREVER, format_instant
 from slackwater.temporal.table import temporal_table_of
@@ -85,8 +85,8 @@ def revising_cases(payload: pa.Schema) -> Iterator[TortureCase]:
         yield _inserts_with_a_key(payload, ordered=ordered)
     yield TortureCase(
         "judge changes",
-        JudgeChangesOperator,
-        lambda state: JudgeChangesOperator(schema, Late.drop(), resume=state),
+        LateChangesOperator,
+        lambda state: LateChangesOperator(schema, Late.drop(), resume=state),
         dishonest_logs(payload).map(lambda told: (batch_of(told, payload),)),
         lambda streams: _in_time(list(elements_of(streams[0]))),
         ordered=False,
@@ -115,9 +115,9 @@ def _inserts_with_a_key(payload: pa.Schema, *, ordered: bool) -> TortureCase:
 
 def _promise_at_end(payload: pa.Schema, at_end: Instant) -> TortureCase:
     return TortureCase(
-        f"promise_at_end {format_instant(at_end, calendar=False)}",
-        PromiseAtEndOperator,
-        lambda state: PromiseAtEndOperator(batch_of([], payload).payload, at_end, state),
+        f"complete_at_end {format_instant(at_end, calendar=False)}",
+        CompleteAtEndOperator,
+        lambda state: CompleteAtEndOperator(batch_of([], payload).payload, at_end, state),
         _revised_streams(payload),
         lambda told: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([told[0]])],
         ordered=False,

@@ -78,7 +78,7 @@ def test_groups_that_travel_give_the_answer_of_their_events(
     for some in (whole.slice(0, min(cut, len(rows))), whole.slice(min(cut, len(rows)), len(rows))):
         written = groups.rows(groups.summed_up(some))
         assert written.payload.schema == groups.schema.payload
-        assert sum(written.payload.column(groups.stands_for).to_pylist()) == some.rows
+        assert sum(written.payload.column(groups.event_count_column).to_pylist()) == some.rows
         for part in range(parts):
             chosen = written.take_rows(np.arange(part, written.rows, parts))
             read.append(groups.partial(chosen))

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
-from slackwater.operators.replicas.multiset import MergeRevised
+from slackwater.operators.replicas.multiset import MergeMultiset
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.policies.agreement import Agreement, Revise, Tell
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -182,7 +182,7 @@ def _told(merge: Any, port: int, *elements: Element) -> list[Element]:
 _A, _B, _C, _D = ((word, 1) for word in "abcd")
 
 
-@pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeRevised])
+@pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeMultiset])
 def test_a_quorum_of_half_of_four_is_two(operator: Any) -> None:
     """Not one, and not three."""
     merge = operator(4, NO_ROWS, agreement=Agreement.quorum_of(0.5))
@@ -191,7 +191,7 @@ def test_a_quorum_of_half_of_four_is_two(operator: Any) -> None:
     assert _told(merge, 1, Insert(_A, 5, 9)) == []
 
 
-@pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeRevised])
+@pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeMultiset])
 def test_the_leading_newest_and_fullest_replicas_are_three_different_ones(operator: Any) -> None:
     """The first has promised most, the second has come to the latest event, the third tells most: each is believed."""
     for chosen, believed in ((Agreement.leading(), 0), (Agreement.newest(), 1), (Agreement.fullest(), 2)):
@@ -204,7 +204,7 @@ def test_the_leading_newest_and_fullest_replicas_are_three_different_ones(operat
             assert _told(merge, port, event) == ([event] if port == believed else []), (chosen, port)
 
 
-@pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeRevised])
+@pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeMultiset])
 def test_who_follows_the_leader_readjusts_when_the_leader_changes(operator: Any) -> None:
     """Revisions of the leader go out at once, those of others do not; who leads now may revise what another had."""
     merge = operator(2, NO_ROWS, agreement=Agreement.first().revising(Revise.LEADING))

@@ -12,7 +12,7 @@ from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.elements import Insert, Punctuate, batch_of, elements_of
 from slackwater.events.schema import EventSchema
 from slackwater.operators.emission import LATE
-from slackwater.operators.punctuate import WHEN_TOLD
+from slackwater.operators.punctuate import DRIVEN_BY_RUNNER
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.most_copies import all_told
 from slackwater.operators.replicas.replica_names import ReplicaNames, Span
@@ -60,7 +60,7 @@ def _events(emission: Emission) -> list[int]:
 def _told_from(merge: MergeByColumnOperator) -> dict[str | None, int]:
     state = merge.snapshot()
     names = {next(iter(_NAMES.spans(_rows((who, 0))))): who for who in ("blue", "green", "red", None)}
-    return {names[name]: replica.tells_from for name, replica in zip(state.names, state.merge.replicas, strict=True)}
+    return {names[name]: replica.complete_from for name, replica in zip(state.names, state.merge.replicas, strict=True)}
 
 
 def test_replicas_that_are_there_before_anything_was_promised_tell_everything() -> None:
@@ -94,7 +94,7 @@ def test_a_replica_that_appears_later_tells_everything_a_patience_past_its_first
 
 def test_a_batch_is_met_before_its_rows_come_in_pieces() -> None:
     """Replicas of which no row came here take part; from when on follows from all rows, not from those of a piece."""
-    merge = _merge(WHEN_TOLD)
+    merge = _merge(DRIVEN_BY_RUNNER)
     blue, green = (next(iter(_NAMES.spans(_rows((who, 0))))) for who in ("blue", "green"))
     merge.meet({blue: Span(1, 1, 1)})
     merge.reach({blue: Span(1, 1, 1)})

@@ -199,7 +199,7 @@ def test_a_replica_that_was_attached_late_is_compared_from_its_time_on() -> None
     """Events that start before are not held against it, nor may it revise them."""
     compare = CompareReplicasOperator(1, SCHEMA)
     compare.on_batch(0, _rows(_A, Insert(("long", 1), 5, 40), Insert(("c", 1), 12, 15), Insert(("d", 1), 13, 16)))
-    compare.attach(1, tells_from=10)
+    compare.attach(1, complete_from=10)
     compare.check()
     late: list[Element] = [Insert(("other", 1), 9, 40), Adjust(("long", 1), 5, FOREVER, 41), Insert(("c", 1), 12, 15)]
     assert _said(compare.on_batch(1, _rows(*late, Punctuate(50)))) == []
@@ -213,13 +213,13 @@ def test_a_replica_that_is_attached_behind_the_comparison_is_compared_from_there
     compare = CompareReplicasOperator(2, SCHEMA)
     for port in range(2):
         compare.on_batch(port, _rows(_A, Punctuate(10)))
-    compare.attach(2, tells_from=0)
+    compare.attach(2, complete_from=0)
     said = _said(compare.on_batch(2, _rows(Insert(("x", 1), 1, 30), Insert(("y", 1), 11, 30), Punctuate(50))))
     for port in range(2):
         said += _said(compare.on_batch(port, _rows(Punctuate(50))))
     assert _shown(said) == ["insert(('y', 1, 2, 'extra'), 11, 30)", "punctuate(50)"]
     with pytest.raises(PlanError, match="cannot attach"):
-        compare.attach(1, tells_from=0)
+        compare.attach(1, complete_from=0)
 
 
 def test_a_replica_that_was_detached_holds_nobody_up_and_is_not_compared() -> None:
@@ -233,7 +233,7 @@ def test_a_replica_that_was_detached_holds_nobody_up_and_is_not_compared() -> No
     assert compare.on_batch(2, _rows(_B, Punctuate(10))).batches == ()
     assert _shown(_said(compare.on_demand())) == ["punctuate(10)"]
     assert compare.buffered() == 0
-    compare.attach(2, tells_from=0)
+    compare.attach(2, complete_from=0)
     said = _said(compare.on_batch(2, _rows(Insert(("z", 1), 12, 13), Punctuate(20))))
     for port in range(2):
         said += _said(compare.on_batch(port, _rows(Punctuate(20))))

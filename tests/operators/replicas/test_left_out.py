@@ -16,8 +16,8 @@ from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elem
 from slackwater.operators.emission import LEFT_OUT, Emission
 from slackwater.operators.replicas.diverted_rows import CONTRADICTED, PASSED_OVER, REVISION_PASSED_OVER
 from slackwater.operators.replicas.left_out import LeftOut
-from slackwater.operators.replicas.multiset import MergeRevised
-from slackwater.operators.replicas.ordered_same_ties import MergeOrderedAlike
+from slackwater.operators.replicas.multiset import MergeMultiset
+from slackwater.operators.replicas.ordered_same_ties import MergeOrderedSameTies
 from slackwater.operators.replicas.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.replicas.strictly_ordered import MergeStrictlyOrdered
@@ -52,8 +52,8 @@ _AGREEMENTS = [
     )
     for revise, lag in ((Revise.WHEN_FROZEN, 0), (Revise.ALWAYS, 0), (Revise.LEADING, 3))
 ]
-_ORDERED = {"R0": MergeStrictlyOrdered, "R1": MergeOrderedAlike, "R2": MergeOrderedWithKey}
-_REVISED = {"R3": MergeRevisedWithKey, "R4": MergeRevised}
+_ORDERED = {"R0": MergeStrictlyOrdered, "R1": MergeOrderedSameTies, "R2": MergeOrderedWithKey}
+_REVISED = {"R3": MergeRevisedWithKey, "R4": MergeMultiset}
 _TOLD = {
     "R0": Presentation(punctuations=0.3),
     "R1": Presentation(punctuations=0.3),
@@ -252,7 +252,7 @@ def test_rows_are_counted_for_the_replica_they_are_from(case: str) -> None:
 
 def test_an_event_that_is_taken_back_before_it_goes_out_is_revised() -> None:
     """Both rows are; and so is the adjust of one that goes out."""
-    for operator in (MergeRevisedWithKey, MergeRevised):
+    for operator in (MergeRevisedWithKey, MergeMultiset):
         watched = _Watched(operator(1, NO_ROWS, agreement=Agreement.frozen(), diverts=True))
         a, b = ("a", 1), ("b", 1)
         watched.take(0, [Insert(a, 2, 9), Adjust(a, 2, 9, 2), Insert(b, 3, 9), Adjust(b, 3, 9, 4), Punctuate(9)])

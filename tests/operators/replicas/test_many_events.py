@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.events.elements import batch_of, elements_of
-from slackwater.operators.replicas.multiset import MergeRevised
+from slackwater.operators.replicas.multiset import MergeMultiset
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.policies.agreement import Agreement, Revise
 from slackwater.progress.instants import FOREVER
@@ -86,5 +86,5 @@ def test_events_without_a_key(agreement: Agreement) -> None:
     for seed, latest in enumerate((20, 200, 3_000)):
         rng = Random(seed)
         table = _table(rng, 700, latest, keyed=False)
-        build = lambda state, chosen=agreement: MergeRevised(3, _NO_ROWS, "merge", state, chosen)  # noqa: E731
+        build = lambda state, chosen=agreement: MergeMultiset(3, _NO_ROWS, "merge", state, chosen)  # noqa: E731
         assert list(_merged(build, _streams(table, rng), rng)) == list(table)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from slackwater.errors import BadElement, BrokenOrder, BrokenPunctuation
 from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
-from slackwater.operators.replicas.multiset import MergeRevised
-from slackwater.operators.replicas.ordered_same_ties import MergeOrderedAlike
+from slackwater.operators.replicas.multiset import MergeMultiset
+from slackwater.operators.replicas.ordered_same_ties import MergeOrderedSameTies
 from slackwater.operators.replicas.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.replicas.strictly_ordered import MergeStrictlyOrdered
@@ -63,10 +63,10 @@ class Case:
 
 CASES = {
     "R0": Case(MergeStrictlyOrdered, R0, keyed_tables(ties=False), _ORDERED),
-    "R1": Case(MergeOrderedAlike, R1, tables_with_duplicates(), _ORDERED, alike=True),
+    "R1": Case(MergeOrderedSameTies, R1, tables_with_duplicates(), _ORDERED, alike=True),
     "R2": Case(MergeOrderedWithKey, R2, keyed_tables(), _SHUFFLED),
     "R3": Case(MergeRevisedWithKey, R3, keyed_tables(), _REVISED),
-    "R4": Case(MergeRevised, R4, tables_with_duplicates(), _REVISED),
+    "R4": Case(MergeMultiset, R4, tables_with_duplicates(), _REVISED),
 }
 
 
@@ -181,7 +181,7 @@ def test_where_there_is_a_key_counting_equal_events_makes_no_difference(
 ) -> None:
     """Under every agreement both merges tell the same elements, in any order between two punctuations."""
     with_key = MergeRevisedWithKey(replicas, NO_ROWS, agreement=agreement)
-    counting = MergeRevised(replicas, NO_ROWS, agreement=agreement)
+    counting = MergeMultiset(replicas, NO_ROWS, agreement=agreement)
     for port, elements in _interleaved(CASES["R3"].streams(table, seed, replicas), Random(seed)):
         for element in elements:
             one, other = (_told(merge, port, element) for merge in (with_key, counting))
@@ -196,7 +196,7 @@ def _told(merge: ReplicaMerge[Any], port: int, *elements: Element) -> list[Eleme
 @pytest.mark.parametrize("agreement", [Agreement.quorum_of(1), Agreement.quorum_of(0.5)], ids=str)
 def test_of_equal_events_as_many_are_told_as_a_quorum_has(agreement: Agreement) -> None:
     """Half of three replicas are two of them."""
-    merge, event = MergeRevised(3, NO_ROWS, agreement=agreement), Insert(("a", 1), 2, 9)
+    merge, event = MergeMultiset(3, NO_ROWS, agreement=agreement), Insert(("a", 1), 2, 9)
     assert _told(merge, 0, event, event, event) == []
     second = [event] * 2 if agreement.quorum < 1 else []
     assert _told(merge, 1, event, event) == second
@@ -205,7 +205,7 @@ def test_of_equal_events_as_many_are_told_as_a_quorum_has(agreement: Agreement) 
 
 def test_of_equal_events_the_one_is_revised_that_was() -> None:
     """The second replica lacks one of three, and gives another one a new end; the one it lacks may still come."""
-    merge = MergeRevised(2, NO_ROWS, agreement=Agreement.first().revising(Revise.ALWAYS))
+    merge = MergeMultiset(2, NO_ROWS, agreement=Agreement.first().revising(Revise.ALWAYS))
     event = ("a", 1)
     _told(merge, 0, *(Insert(event, 0, end) for end in (9, 12, 15)))
     assert _told(merge, 1, Insert(event, 0, 9), Insert(event, 0, 11)) == []
@@ -286,7 +286,7 @@ def test_replicas_that_come_and_go_at_any_time_are_followed_at_every_prefix(
             told = present(table, seed + (0 if chosen.alike else rng.randint(1, 99)), chosen.presentation)
             left[port : port + 1], inputs[port : port + 1] = [told], [TableBuilder()]
             ever.append(inputs[port])
-            merge.attach(port, tells_from=BEGINNING)
+            merge.attach(port, complete_from=BEGINNING)
             here.add(port)
         elif what < 0.15 and len(here) > 1:
             gone = rng.choice(sorted(here - {0}))
@@ -310,8 +310,8 @@ def test_a_replica_that_comes_later_keeps_nobody_from_telling_what_lies_before(c
     merge = CASES[case].build(1)
     rows = [Insert(("a", time), time, time + 1) for time in (50, 60, 90, 100, 110)]
     told = _told(merge, 0, rows[0])
-    merge.attach(1, tells_from=100)
-    merge.attach(2, tells_from=105)
+    merge.attach(1, complete_from=100)
+    merge.attach(2, complete_from=105)
     told += [*_told(merge, 2, rows[4], Punctuate(111)), *_told(merge, 1, rows[3], rows[4], Punctuate(106))]
     told += [*_told(merge, 0, rows[1]), *_told(merge, 0, rows[2], Punctuate(100))]
     assert sorted((one for one in told if isinstance(one, Insert)), key=lambda one: one.start) == rows
@@ -327,7 +327,7 @@ def test_a_gap_that_nobody_can_tell_stays_a_gap(case: str, agreement: Agreement)
     merge = chosen.operator(1, NO_ROWS, agreement=agreement) if case in {"R3", "R4"} else chosen.build(1)
     before, after = Insert(("a", 1), 50, 51), Insert(("b", 1), 100, 101)
     told = [*_told(merge, 0, before, Punctuate(51))]
-    merge.attach(1, tells_from=100)
+    merge.attach(1, complete_from=100)
     told += _told(merge, 1, after, Punctuate(101))
     assert merge.waits_to_join() == [1]
     for port in (0, 1):
@@ -364,7 +364,7 @@ def test_a_replica_that_has_not_joined_cannot_move_the_punctuation() -> None:
     """Also when it is the only one left: then it can be asked for."""
     merge = MergeRevisedWithKey(1, NO_ROWS)
     merge.on_batch(0, _rows(Insert(("a", 1), 2, 9), Punctuate(3)))
-    merge.attach(1, tells_from=10)
+    merge.attach(1, complete_from=10)
     assert merge.waits_to_join() == [1]
     assert not merge.on_batch(1, _rows(Punctuate(30))).batches
     merge.detach(0)
@@ -375,7 +375,7 @@ def test_a_replica_that_has_not_joined_cannot_move_the_punctuation() -> None:
 def test_a_replica_joins_when_the_output_has_come_as_far_as_it_tells_from() -> None:
     """What it had said by then counts from then on."""
     merge = MergeRevisedWithKey(1, NO_ROWS)
-    merge.attach(1, tells_from=10)
+    merge.attach(1, complete_from=10)
     merge.on_batch(0, _rows(Insert(("a", 1), 2, 9), Insert(("b", 1), 12, 20)))
     merge.on_batch(1, _rows(Insert(("b", 1), 12, 20), Punctuate(30)))
     emission = merge.on_batch(0, _rows(Punctuate(10)))
@@ -390,14 +390,14 @@ def test_a_replica_that_was_detached_begins_anew() -> None:
     merge.on_batch(0, _rows(Insert(("a", 1), 5, 9)))
     merge.detach(0)
     assert not merge.on_batch(0, _rows(Insert(("x", 1), 6, 9))).batches
-    merge.attach(0, tells_from=0)
+    merge.attach(0, complete_from=0)
     merge.on_batch(1, _rows(Punctuate(0)))
     out = merge.on_batch(0, _rows(Insert(("b", 1), 5, 7), Punctuate(6)))
     told = [str(one) for batch in out.batches for one in elements_of(batch)]
     assert told == ["insert(('b', 1), 5, 7)", "adjust(('a', 1), 5, 9, 5)", "punctuate(6)"]
 
 
-@pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeRevised])
+@pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeMultiset])
 def test_of_replicas_that_ended_equally_far_the_one_that_knows_more_is_believed(operator: Any) -> None:
     """Both have come to 3; what the second tells at 3 beyond the first is not lost."""
     for agreement in (Agreement.first(), Agreement.frozen()):
@@ -410,7 +410,7 @@ def test_of_replicas_that_ended_equally_far_the_one_that_knows_more_is_believed(
 
 def test_an_end_that_the_output_has_frozen_is_not_revised_for_a_replica_that_lacks_it() -> None:
     """Of equal events the output has 5 and 30, and has promised all before 10; another replica has 20 and 30."""
-    merge = MergeRevised(2, NO_ROWS, "merge", agreement=Agreement.first())
+    merge = MergeMultiset(2, NO_ROWS, "merge", agreement=Agreement.first())
     event = ("a", 1)
     out = [*merge.on_batch(0, _rows(Insert(event, 0, 5), Insert(event, 0, 30), Punctuate(10))).batches]
     out += merge.on_batch(1, _rows(Insert(event, 0, 20), Insert(event, 0, 30), Punctuate(25))).batches
@@ -440,11 +440,11 @@ def test_a_broken_promise_is_refused_with_the_element() -> None:
     with pytest.raises(BrokenOrder, match="replica 0"):
         MergeStrictlyOrdered(1, NO_ROWS).on_batch(0, _rows(Insert(("a", 1), 4, 9), Insert(("b", 1), 4, 9)))
     with pytest.raises(BrokenOrder, match="replica 0"):
-        MergeOrderedAlike(1, NO_ROWS).on_batch(0, _rows(Insert(("a", 1), 4, 9), Insert(("b", 1), 3, 9)))
+        MergeOrderedSameTies(1, NO_ROWS).on_batch(0, _rows(Insert(("a", 1), 4, 9), Insert(("b", 1), 3, 9)))
     with pytest.raises(BadElement, match="got an event twice"):
         MergeOrderedWithKey(1, NO_ROWS).on_batch(0, _rows(Insert(("a", 1), 4, 9), Insert(("a", 1), 4, 8)))
     with pytest.raises(BadElement, match="got an adjust"):
-        MergeOrderedAlike(1, NO_ROWS).on_batch(0, _rows(Insert(("a", 1), 4, 9), Adjust(("a", 1), 4, 9, 8)))
+        MergeOrderedSameTies(1, NO_ROWS).on_batch(0, _rows(Insert(("a", 1), 4, 9), Adjust(("a", 1), 4, 9, 8)))
 
 
 def test_many_events_and_many_corrections_at_once() -> None:

@@ -15,8 +15,8 @@ from slackwater.columns.row_codec import RowCodec
 from slackwater.errors import BrokenPunctuation, UnknownEvent
 from slackwater.events.batch import EventBatch
 from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
-from slackwater.operators.replicas.ordered_same_ties import MergeOrderedAlike
-from slackwater.operators.replicas.settle import CleanseOperator
+from slackwater.operators.replicas.ordered_same_ties import MergeOrderedSameTies
+from slackwater.operators.replicas.settle import SettleOperator
 from slackwater.progress.instants import FOREVER
 from slackwater.temporal.table import TemporalEvent, TemporalTable, temporal_table_of
 from slackwater.testing.cleansing_cases import any_tables
@@ -62,10 +62,10 @@ def _cut(elements: Sequence[Element], rng: Random, most: int) -> Iterator[list[E
 
 
 def _cleansed(elements: Sequence[Element], rng: Random, most: int = 5, *, restore: bool = False) -> list[Element]:
-    cleanse, said = CleanseOperator(NO_ROWS), []
+    cleanse, said = SettleOperator(NO_ROWS), []
     for part in _cut(elements, rng, most):
         if restore:
-            cleanse = CleanseOperator(NO_ROWS, resume=cleanse.snapshot())
+            cleanse = SettleOperator(NO_ROWS, resume=cleanse.snapshot())
         said += _said(cleanse.on_batch(0, batch_of(part, PAYLOAD)))
         cleanse.check()
     said += _said(cleanse.on_end(0))
@@ -77,10 +77,10 @@ def _cleansed(elements: Sequence[Element], rng: Random, most: int = 5, *, restor
 def test_every_call_says_what_the_oracle_says(table: TemporalTable, seed: int, most: int, restore: bool) -> None:
     """Element by element, in the same order, and as much is held."""
     rng = Random(seed)
-    cleanse, oracle = CleanseOperator(NO_ROWS), Cleanse(_words)
+    cleanse, oracle = SettleOperator(NO_ROWS), Cleanse(_words)
     for part in _cut(present(table, seed, _REVISED), rng, most):
         if restore:
-            cleanse = CleanseOperator(NO_ROWS, resume=cleanse.snapshot())
+            cleanse = SettleOperator(NO_ROWS, resume=cleanse.snapshot())
         expected = [said for element in part for said in oracle.take(element)]
         assert _said(cleanse.on_batch(0, batch_of(part, PAYLOAD))) == _in_one_go(expected)
         cleanse.check()
@@ -104,9 +104,9 @@ def test_streams_that_say_the_same_are_settled_to_the_same_rows(
 @given(table=any_tables(), seed=st.integers(0, 10**6), replicas=st.integers(1, 3))
 def test_settled_replicas_merge_as_ordered_ones(table: TemporalTable, seed: int, replicas: int) -> None:
     """The paper's way to a simple merge: Cleanse before each input of case R1."""
-    rng, merge = Random(seed), MergeOrderedAlike(replicas, NO_ROWS)
+    rng, merge = Random(seed), MergeOrderedSameTies(replicas, NO_ROWS)
     out: list[EventBatch] = []
-    settled = [CleanseOperator(NO_ROWS) for _ in range(replicas)]
+    settled = [SettleOperator(NO_ROWS) for _ in range(replicas)]
     parts = [list(_cut(present(table, seed + port, _REVISED), rng, 5)) for port in range(replicas)]
     while any(parts):
         port = rng.choice([port for port, left in enumerate(parts) if left])
@@ -124,7 +124,7 @@ def _rows(*elements: Element) -> Any:
 
 def test_a_frozen_event_waits_for_an_older_one_that_is_not() -> None:
     """And the promise is held back to the start of that one."""
-    cleanse = CleanseOperator(NO_ROWS)
+    cleanse = SettleOperator(NO_ROWS)
     told = _rows(Insert(("old", 1), 2, 50), Insert(("young", 1), 4, 6), Punctuate(20))
     assert [str(one) for one in _said(cleanse.on_batch(0, told))] == ["punctuate(2)"]
     done = _said(cleanse.on_batch(0, _rows(Adjust(("old", 1), 2, 50, 30), Punctuate(31))))
@@ -137,7 +137,7 @@ def test_a_frozen_event_waits_for_an_older_one_that_is_not() -> None:
 
 def test_an_event_that_ends_at_the_punctuation_may_still_change() -> None:
     """As in temporal.freeze: only what ends before it is fully frozen."""
-    cleanse = CleanseOperator(NO_ROWS)
+    cleanse = SettleOperator(NO_ROWS)
     assert [str(one) for one in _said(cleanse.on_batch(0, _rows(Insert(("a", 1), 2, 9), Punctuate(9))))] == [
         "punctuate(2)"
     ]
@@ -149,7 +149,7 @@ def test_an_event_that_ends_at_the_punctuation_may_still_change() -> None:
 
 def test_an_event_that_was_taken_back_holds_nobody_up() -> None:
     """It may also be told again."""
-    cleanse = CleanseOperator(NO_ROWS)
+    cleanse = SettleOperator(NO_ROWS)
     taken_back = _rows(Insert(("a", 1), 2, 50), Adjust(("a", 1), 2, 50, 2), Insert(("b", 1), 3, 4))
     assert _said(cleanse.on_batch(0, taken_back)) == []
     assert cleanse.buffered() == 1
@@ -176,7 +176,7 @@ def test_an_event_that_was_taken_back_holds_nobody_up() -> None:
 )
 def test_an_adjust_that_fits_no_event_is_refused(adjust: Adjust) -> None:
     """Another end, start or payload, or an event that was taken back."""
-    cleanse = CleanseOperator(NO_ROWS, "settle#1")
+    cleanse = SettleOperator(NO_ROWS, "settle#1")
     cleanse.on_batch(0, _rows(Insert(("a", 1), 2, 9), Insert(("gone", 1), 2, 9), Adjust(("gone", 1), 2, 9, 2)))
     with pytest.raises(UnknownEvent, match=r"settle#1 got an adjust of an event that is not there\n.*adjust\("):
         cleanse.on_batch(0, _rows(Insert(("c", 1), 2, 9), adjust))
@@ -186,8 +186,8 @@ def test_one_event_cannot_be_adjusted_twice_from_one_end() -> None:
     """Of two equal events both can."""
     twice = [Adjust(("a", 1), 2, 9, 7)] * 2
     with pytest.raises(UnknownEvent, match="adjust"):
-        CleanseOperator(NO_ROWS).on_batch(0, _rows(Insert(("a", 1), 2, 9), *twice))
-    both = CleanseOperator(NO_ROWS)
+        SettleOperator(NO_ROWS).on_batch(0, _rows(Insert(("a", 1), 2, 9), *twice))
+    both = SettleOperator(NO_ROWS)
     both.on_batch(0, _rows(*[Insert(("a", 1), 2, 9)] * 2, *twice))
     assert [str(one) for one in _said(both.on_end(0))] == ["insert(('a', 1), 2, 7)"] * 2 + ["punctuate(forever)"]
 
@@ -195,8 +195,8 @@ def test_one_event_cannot_be_adjusted_twice_from_one_end() -> None:
 def test_a_broken_promise_is_refused_with_the_element() -> None:
     """In the batch of the punctuation, and in a later one; an adjust of what is frozen, too."""
     with pytest.raises(BrokenPunctuation, match="insert"):
-        CleanseOperator(NO_ROWS).on_batch(0, _rows(Punctuate(5), Insert(("a", 1), 4, 9)))
-    cleanse = CleanseOperator(NO_ROWS)
+        SettleOperator(NO_ROWS).on_batch(0, _rows(Punctuate(5), Insert(("a", 1), 4, 9)))
+    cleanse = SettleOperator(NO_ROWS)
     cleanse.on_batch(0, _rows(Insert(("a", 1), 2, 4), Insert(("b", 1), 1, 9), Punctuate(5)))
     with pytest.raises(BrokenPunctuation, match="adjust"):
         cleanse.on_batch(0, _rows(Adjust(("a", 1), 2, 4, 9)))
@@ -220,7 +220,7 @@ def test_payloads_of_every_kind_are_told_apart_exactly() -> None:
     start, end = np.zeros(len(payloads), dtype=np.int64), np.full(len(payloads), 50)
     batch = EventBatch.inserts(rows, start, end)
     adjusts = EventBatch(rows, start, 10 + np.arange(len(payloads)), np.ones(len(payloads), dtype=np.int8), end)
-    cleanse = CleanseOperator(rows.slice(0, 0))
+    cleanse = SettleOperator(rows.slice(0, 0))
     cleanse.on_batch(0, batch)
     cleanse.on_batch(0, adjusts)
     cleanse.check()
@@ -232,7 +232,7 @@ def test_payloads_of_every_kind_are_told_apart_exactly() -> None:
 def test_rows_without_columns_are_events_too() -> None:
     """They are all equal, and differ in their times alone."""
     no_columns = pa.schema([])
-    cleanse = CleanseOperator(batch_of([], no_columns).payload)
+    cleanse = SettleOperator(batch_of([], no_columns).payload)
     told: list[Element] = [*[Insert((), 3, 9)] * 2, Insert((), 1, 4), Adjust((), 3, 9, 5), Punctuate(10)]
     said = _said(cleanse.on_batch(0, batch_of(told, no_columns)))
     assert [str(one) for one in said] == [
@@ -259,18 +259,18 @@ def test_many_events_in_every_order() -> None:
 
 
 def _cleansed_quickly(told: Sequence[Element], size: int) -> list[Element]:
-    cleanse, said = CleanseOperator(NO_ROWS), []
+    cleanse, said = SettleOperator(NO_ROWS), []
     for at in range(0, len(told), size):
         said += _said(cleanse.on_batch(0, batch_of(told[at : at + size], PAYLOAD)))
         if at % 5 == 0:
-            cleanse = CleanseOperator(NO_ROWS, resume=cleanse.snapshot())
+            cleanse = SettleOperator(NO_ROWS, resume=cleanse.snapshot())
     cleanse.check()
     return said + _said(cleanse.on_end(0))
 
 
 def test_memory_follows_what_is_held() -> None:
     """A long stream of which little is held at any time never takes much."""
-    cleanse = CleanseOperator(NO_ROWS)
+    cleanse = SettleOperator(NO_ROWS)
     for first in range(0, 40_000, 100):
         told: list[Element] = [Insert((f"word {n}", n), n, n + 50) for n in range(first, first + 100)]
         told += [Adjust((f"word {n}", n), n, n + 50, n + 40) for n in range(first, first + 100)]

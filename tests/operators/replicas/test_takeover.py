@@ -76,10 +76,10 @@ def test_what_is_remembered_between_batches_is_what_one_batch_would_have_known(n
 @given(st.lists(st.tuples(st.one_of(st.just(BEGINNING), _TIMES), st.one_of(st.just(BEGINNING), _TIMES)), max_size=6))
 def test_leaders_bring_others_to_lead_until_none_is_left_whom_they_could(replicas: list[tuple[int, int]]) -> None:
     """By definition: again and again, until nothing changes."""
-    leaders = {port for port, (tells_from, _) in enumerate(replicas) if tells_from == BEGINNING}
+    leaders = {port for port, (complete_from, _) in enumerate(replicas) if complete_from == BEGINNING}
     while True:
         reached = max((replicas[port][1] for port in leaders), default=BEGINNING)
-        more = {port for port, (tells_from, _) in enumerate(replicas) if tells_from < reached} - leaders
+        more = {port for port, (complete_from, _) in enumerate(replicas) if complete_from < reached} - leaders
         if not more:
             break
         leaders |= more

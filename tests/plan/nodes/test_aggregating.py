@@ -13,7 +13,7 @@ import slackwater as sw
 from slackwater.errors import NeedsOrder, PlanError
 from slackwater.operators.aggregate.map_windows import MapWindowsOperator
 from slackwater.plan.nodes.aggregating import AggregateStep, MapWindows
-from slackwater.plan.nodes.rows import RowStep
+from slackwater.plan.nodes.rows import UnaryNode
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _NUMBERED = sw.stream([{"at": 1, "v": 5}], time="at").node
 
 
 @dataclass(frozen=True, eq=False)
-class _Known(RowStep):
+class _Known(UnaryNode):
     """A stream of which the given facts are known."""
 
     facts: Properties
@@ -93,7 +93,7 @@ def test_a_function_is_tried_once_for_each_step_that_is_written_and_not_where_it
 
     node = _Known(_NUMBERED, Properties(order=Order.TIES))
     step = MapWindows(node, counted)
-    assert isinstance(step.reading(node).build("map_windows#1"), MapWindowsOperator)
+    assert isinstance(step.with_inputs(node).build("map_windows#1"), MapWindowsOperator)
     assert tried == 1
     assert MapWindows(node, counted, pa.schema({"n": pa.int64()})).schema.shown.names == ["at", "n"]
     assert tried == 1

@@ -90,7 +90,7 @@ def test_every_band_is_what_was_written_in_order(stream: sw.DisorderedStream) ->
     """The same columns, and as much is known, and that it is ordered and says what is complete."""
     for band in _sorted_bands(stream, 1, 5, 9):
         assert band.schema == stream.node.schema
-        assert band.properties == stream.properties.but(order=Order.TIES, punctuated=True)
+        assert band.properties == stream.properties.replace(order=Order.TIES, punctuated=True)
 
 
 def test_windows_behind_a_step_of_another_kind_are_windows_of_its_own_times() -> None:
@@ -152,8 +152,8 @@ def test_it_reads_every_band_and_has_an_output_for_each() -> None:
 def test_answers_are_ordered_and_keyed() -> None:
     """One row per window makes the order strict; with keys there may be several."""
     facts = Properties(extent=Extent.WINDOWS, keyed=True)
-    assert _banded(_ROWS.tumbling(10)).properties == facts.but(order=Order.STRICT)
-    assert _banded(_ROWS.tumbling(10), ("k",)).properties == facts.but(order=Order.TIES)
+    assert _banded(_ROWS.tumbling(10)).properties == facts.replace(order=Order.STRICT)
+    assert _banded(_ROWS.tumbling(10), ("k",)).properties == facts.replace(order=Order.TIES)
     assert _banded(_ROWS).properties.extent is Extent.POINTS
     stamped = _Known(_ROWS.node, Properties(order=Order.TIES, stamps=Stamps.PROCESSED))
     assert BandedAggregate((stamped,), (), _COUNT).properties.stamps is Stamps.PROCESSED

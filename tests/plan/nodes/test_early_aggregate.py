@@ -22,7 +22,7 @@ def test_answers_are_revised_in_no_order_and_have_a_key() -> None:
     assert ordered.group_by("k").aggregate_early(n=sw.count()).properties == expected
     assert _ROWS.hopping(10, 5).group_by().aggregate_early(patience=5, n=sw.count()).properties == expected
     stamped = sw.unstamped([{"k": "a"}]).tumbling("1s").group_by().aggregate_early(n=sw.count())
-    assert stamped.properties == expected.but(stamps=Stamps.PROCESSED)
+    assert stamped.properties == expected.replace(stamps=Stamps.PROCESSED)
 
 
 def test_windows_of_several_lengths_that_start_together_have_no_key() -> None:

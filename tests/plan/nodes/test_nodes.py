@@ -129,9 +129,9 @@ def test_stamps_are_known_along_the_plan() -> None:
 def test_properties_are_values() -> None:
     """Changed by copying; revised streams say so."""
     facts = Properties()
-    assert facts.but(order=Order.STRICT).ordered
+    assert facts.replace(order=Order.STRICT).ordered
     assert not facts.ordered
-    assert str(facts.but(insert_only=False)) == "disordered, points, revised"
+    assert str(facts.replace(insert_only=False)) == "disordered, points, revised"
     assert Properties(punctuated=True).progressive
     assert not Properties().progressive
     assert Properties(extent=Extent.WINDOWS) == Properties(extent=Extent.WINDOWS)

@@ -14,7 +14,7 @@ from slackwater.events.batch import EventBatch
 from slackwater.operators.emission import LATE, band_output
 from slackwater.operators.punctuate import late_schema
 from slackwater.plan.nodes.ordering import Punctuate, Sort
-from slackwater.plan.nodes.rows import AssumeOrdered, RowStep
+from slackwater.plan.nodes.rows import AssumeOrdered, UnaryNode
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
@@ -63,7 +63,7 @@ def test_the_main_output_is_the_input_punctuated() -> None:
     """Same columns, and nothing else that was known is lost."""
     facts = Properties(order=Order.STRICT, extent=Extent.WINDOWS, keyed=True)
     step = _punctuate(_Known(_NUMBERED, facts))
-    assert step.properties == facts.but(punctuated=True)
+    assert step.properties == facts.replace(punctuated=True)
     assert step.schema is _NUMBERED.schema
 
 
@@ -72,14 +72,14 @@ def test_moving_late_rows_makes_less_known() -> None:
     facts = Properties(order=Order.STRICT, extent=Extent.WINDOWS, keyed=True)
     moved = _punctuate(_Known(_NUMBERED, facts), late=Late.adjust()).properties
     assert moved == Properties(order=Order.TIES, extent=Extent.INTERVALS, punctuated=True)
-    assert _punctuate(late=Late.adjust()).properties == _NUMBERED.properties.but(punctuated=True)
+    assert _punctuate(late=Late.adjust()).properties == _NUMBERED.properties.replace(punctuated=True)
 
 
 def test_bands_and_diverted_rows_are_side_outputs() -> None:
     """Bands are like the main output; late rows have their own columns and promise nothing."""
     step = _punctuate(_NUMBERED, 1, 2, 3)
     band = (step.schema, step.properties)
-    late = (late_schema(_NUMBERED.schema), _NUMBERED.properties.but(punctuated=False))
+    late = (late_schema(_NUMBERED.schema), _NUMBERED.properties.replace(punctuated=False))
     assert step.side_outputs() == {band_output(1): band, band_output(2): band, LATE: late}
     assert _punctuate(late=Late.drop()).side_outputs() == {}
 
@@ -131,7 +131,7 @@ def test_events_without_times_or_with_revisions_are_refused() -> None:
 
 def test_a_column_that_the_late_output_needs_is_refused() -> None:
     """When the node is made, and only if rows are diverted."""
-    clashing: RowStep = AssumeOrdered(sw.stream(pa.table({"at": [1], "late_by": [2]}), time="at").node)
+    clashing: UnaryNode = AssumeOrdered(sw.stream(pa.table({"at": [1], "late_by": [2]}), time="at").node)
     with pytest.raises(SchemaMismatch, match="late_by"):
         _punctuate(clashing)
     _punctuate(clashing, late=Late.drop())
@@ -144,7 +144,7 @@ def test_a_sorted_stream_is_its_input_in_order() -> None:
     """Same columns; what was known stays known, and punctuations pass."""
     facts = Properties(extent=Extent.WINDOWS, keyed=True, punctuated=True)
     step = Sort(_Known(_NUMBERED, facts))
-    assert step.properties == facts.but(order=Order.TIES)
+    assert step.properties == facts.replace(order=Order.TIES)
     assert step.schema is _NUMBERED.schema
     assert step.side_outputs() == {}
     assert step.line == "sort"

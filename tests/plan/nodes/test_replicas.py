@@ -74,7 +74,7 @@ def _explained(stream: Stream) -> list[tuple[str, ...]]:
 def test_example_1_streams_publish_whether_they_are_ordered_revised_and_have_a_key() -> None:
     """Streams that are merged as they are: by what they say of themselves."""
     assert _case(sw.merge_replicas(_ordered("blue"), _ordered("green"))) is Case.R4
-    assert _case(sw.merge_replicas(_ordered("blue"), _ordered("green"), ties_alike=True)) is Case.R1
+    assert _case(sw.merge_replicas(_ordered("blue"), _ordered("green"), same_tie_order=True)) is Case.R1
     assert _case(sw.merge_replicas(*(_ordered(name).assume_keyed() for name in ("blue", "green")))) is Case.R2
     assert _case(sw.merge_replicas(_ordered("blue").assume_keyed(), _ordered("green"))) is Case.R4
     assert _case(sw.merge_replicas(_changes("blue"), _changes("green"))) is Case.R4
@@ -103,7 +103,7 @@ def test_example_2_operators_enforce_properties() -> None:
     goes = "an event goes out when its end cannot change any more, and all that began before it have gone"
     assert _explained(settled)[:4] == [
         ("merge_replicas#1 of 2, case R1", "ordered, intervals", Case.R1.value),
-        ("doubt_end#1", "ordered, intervals", _DOUBT),
+        ("untrusted_end#1", "ordered, intervals", _DOUBT),
         ("settle#1", "ordered, intervals", goes),
         (
             "source#1 blue time=at until=until",
@@ -120,7 +120,7 @@ def test_example_3_windowed_aggregates_are_strictly_ordered() -> None:
     sent = "a window is sent when its start is complete; partial results are held, not events"
     assert _explained(merged)[:4] == [
         ("merge_replicas#1 of 2, case R0", "strictly ordered, windows, keyed", Case.R0.value),
-        ("doubt_end#1", "strictly ordered, windows, keyed", _DOUBT),
+        ("untrusted_end#1", "strictly ordered, windows, keyed", _DOUBT),
         ("aggregate#1 n=count()", "strictly ordered, windows, keyed", sent),
         ("tumbling#1 size=10", "ordered, windows", "rewrites start and end, row by row: needs no order"),
     ]
@@ -138,14 +138,14 @@ def test_example_4_several_answers_for_each_window_of_an_ordered_stream_have_tie
     assert _case(merged) is Case.R1
     assert _explained(merged)[:5] == [
         ("merge_replicas#1 of 2, case R1", "ordered, windows", Case.R1.value),
-        ("doubt_end#1", "ordered, windows", _DOUBT),
+        ("untrusted_end#1", "ordered, windows", _DOUBT),
         ("map_windows#1 _two_best", "ordered, windows", best[0].node.reason()),
         ("hopping#1 size=20 hop=10", "disordered, windows, punctuated, keyed", best[0].node.inputs[0].reason()),
         ("select#1 user=n, v=n", "strictly ordered, windows, keyed", hourly[0].node.reason()),
     ]
     declared = [_ordered(name).hopping(10, 5).map_windows(_two_best, schema=_TOP) for name in ("blue", "green")]
     assert _case(sw.merge_replicas(*declared)) is Case.R4
-    assert _case(sw.merge_replicas(*declared, ties_alike=True)) is Case.R1
+    assert _case(sw.merge_replicas(*declared, same_tie_order=True)) is Case.R1
 
 
 def test_example_4_top_rows_are_in_rank_order_whatever_the_order_of_the_rows() -> None:
@@ -171,7 +171,7 @@ def test_example_5_grouped_aggregates_over_ordered_streams_have_a_key() -> None:
     sent = "a window is sent when its start is complete; partial results are held, not events"
     assert _explained(merged)[:4] == [
         ("merge_replicas#1 of 2, case R2", "ordered, windows, keyed", Case.R2.value),
-        ("doubt_end#1", "ordered, windows, keyed", _DOUBT),
+        ("untrusted_end#1", "ordered, windows, keyed", _DOUBT),
         ("aggregate#1 n=count() by user", "ordered, windows, keyed", sent),
         ("tumbling#1 size=10", "ordered, windows", "rewrites start and end, row by row: needs no order"),
     ]
@@ -188,7 +188,7 @@ def test_example_6_grouped_aggregates_over_disordered_streams_are_revised() -> N
     why = f"{Case.R3.value}; told when enough replicas tell it (one of them), revisions: none"
     assert _explained(merged)[:3] == [
         ("merge_replicas#1 of 2, case R3, tell=by_quorum", facts, why),
-        ("doubt_end#1", facts, _DOUBT),
+        ("untrusted_end#1", facts, _DOUBT),
         ("aggregate_early#1 n=count() by user", facts, early[0].node.reason()),
     ]
     assert _case(sw.merge_replicas(*early)) is Case.R3
@@ -201,7 +201,7 @@ def test_rows_that_are_declared_to_have_a_key_are_merged_by_it() -> None:
     declared = "declared to have a key; the first event told twice is an error"
     assert _explained(merged)[:3] == [
         ("merge_replicas#1 of 2, case R2", "ordered, points, keyed", Case.R2.value),
-        ("doubt_end#1", "ordered, points, keyed", _DOUBT),
+        ("untrusted_end#1", "ordered, points, keyed", _DOUBT),
         ("assume_keyed#1", "ordered, points, keyed", declared),
     ]
     assert merged.properties.keyed
@@ -239,7 +239,7 @@ def test_replicas_that_come_and_go_are_merged_event_by_event() -> None:
     assert "of 2, case R3, 1 waiting" in line
     assert line.endswith("one node for each event that is not frozen; replicas come and go")
     assert _case(sw.merge_replicas(blue, green, attachable=True)) is Case.R3
-    assert "1 joining later" in sw.merge_replicas(blue, green, tells_from={green: 20}).explain()
+    assert "1 joining later" in sw.merge_replicas(blue, green, complete_from={green: 20}).explain()
     rows = _ordered("blue"), _ordered("green")
     assert _case(sw.merge_replicas(*rows, attachable=True)) is Case.R4
 
@@ -280,15 +280,15 @@ def test_a_key_outlives_the_widening_of_dictionaries() -> None:
 def test_plans_that_could_not_work_are_refused_when_they_are_written() -> None:
     """Ties where there is no order, nobody to begin with, strangers."""
     blue, green = _changes("blue"), _changes("green")
-    with pytest.raises(PlanError, match="ties_alike is about replicas that come in order of time"):
-        sw.merge_replicas(blue, green, ties_alike=True)
+    with pytest.raises(PlanError, match="same_tie_order is about replicas that come in order of time"):
+        sw.merge_replicas(blue, green, same_tie_order=True)
     with pytest.raises(PlanError, match="ties cannot be counted where replicas come and go"):
-        sw.merge_replicas(_ordered("blue"), _ordered("green"), ties_alike=True, attachable=True)
+        sw.merge_replicas(_ordered("blue"), _ordered("green"), same_tie_order=True, attachable=True)
     with pytest.raises(PlanError, match="would wait for all of its replicas"):
         sw.merge_replicas(blue, green, waiting=[blue, green])
     with pytest.raises(PlanError, match="waiting names a stream that is not one of the replicas"):
         sw.merge_replicas(blue, green, waiting=[_changes("red")])
-    with pytest.raises(PlanError, match="tells_from names a stream that is not one of the replicas"):
-        sw.merge_replicas(blue, green, tells_from={_changes("red"): 3})
-    with pytest.raises(PlanError, match="tells_from does not fit a stream of sequence numbers"):
-        sw.merge_replicas(blue, green, tells_from={green: "soon"})  # type: ignore[dict-item]
+    with pytest.raises(PlanError, match="complete_from names a stream that is not one of the replicas"):
+        sw.merge_replicas(blue, green, complete_from={_changes("red"): 3})
+    with pytest.raises(PlanError, match="complete_from does not fit a stream of sequence numbers"):
+        sw.merge_replicas(blue, green, complete_from={green: "soon"})  # type: ignore[dict-item]

@@ -15,7 +15,7 @@ import slackwater as sw
 from slackwater.plan.node import walk
 from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.rewrites.optimizer import as_planned, as_run
-from slackwater.plan.rewrites.preaggregate_bands import PunctuateGroups, dealing_groups
+from slackwater.plan.rewrites.preaggregate_bands import PunctuateGroups, preaggregate_in_bands
 from slackwater.runners.in_process import graph
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_rows_are_dealt_where_somebody_reads_them() -> None:
     """A step that reads the rows of a band, beside the aggregate, needs rows."""
     counted = as_planned(_rows().tumbling(10).in_bands(2, 9, n=sw.count())[0].node)[0]
     for also_read in counted.inputs:
-        assert not any(isinstance(node, PunctuateGroups) for node in walk(*dealing_groups(counted, also_read)))
+        assert not any(isinstance(node, PunctuateGroups) for node in walk(*preaggregate_in_bands(counted, also_read)))
 
 
 @pytest.mark.parametrize("late", [sw.Late.divert(), sw.Late.drop()], ids=str)

@@ -13,7 +13,7 @@ from slackwater.plan.node import Node, walk
 from slackwater.plan.nodes.bands import BandedAggregate
 from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.rewrites.optimizer import as_planned
-from slackwater.plan.rewrites.preaggregate_inputs import SumUp, summed_up_where_read
+from slackwater.plan.rewrites.preaggregate_inputs import SumUp, preaggregate_in_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ def _bands(stream: Any, *patiences: int, late: sw.Late = _DROP) -> Sequence[sw.O
 
 
 def _run(streams: Sequence[Any]) -> list[Node]:
-    return summed_up_where_read(*as_planned(*(stream.node for stream in streams)))
+    return preaggregate_in_inputs(*as_planned(*(stream.node for stream in streams)))
 
 
 def test_windows_and_sums_come_before_the_judgement() -> None:
@@ -46,7 +46,7 @@ def test_windows_and_sums_come_before_the_judgement() -> None:
     assert isinstance(first, BandedAggregate)
     judge, summed_up = first.bands[0], next(node for node in walk(first) if isinstance(node, SumUp))
     assert isinstance(judge, Punctuate)
-    assert judge.stands_for == summed_up.groups.stands_for
+    assert judge.event_count_column == summed_up.groups.event_count_column
     assert judge.patiences == (2, 9)
 
 
@@ -83,7 +83,7 @@ def test_rows_are_summed_up_where_whole_windows_are_judged(name: str) -> None:
 def test_all_other_plans_stay_as_they_are(name: str) -> None:
     """Node by node."""
     written = as_planned(*(stream.node for stream in _NOT_SUMMED_UP[name]()))
-    assert summed_up_where_read(*written) == written
+    assert preaggregate_in_inputs(*written) == written
 
 
 def test_rows_that_somebody_else_reads_are_not_summed_up() -> None:
@@ -91,4 +91,4 @@ def test_rows_that_somebody_else_reads_are_not_summed_up() -> None:
     (counted, *_) = as_planned(*(stream.node for stream in _bands(_rows().tumbling(10))))
     assert isinstance(counted, BandedAggregate)
     for also_read in counted.bands:
-        assert summed_up_where_read(counted, also_read)[0] is counted
+        assert preaggregate_in_inputs(counted, also_read)[0] is counted

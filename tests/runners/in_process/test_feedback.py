@@ -18,7 +18,7 @@ import slackwater as sw
 from slackwater.operators.emission import Emission, band_output
 from slackwater.operators.operator import StatelessOperator
 from slackwater.plan.node import SideOutput
-from slackwater.plan.nodes.rows import RowStep
+from slackwater.plan.nodes.rows import UnaryNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,12 +62,12 @@ def _keep(kept: list[dict[str, Any]]) -> Callable[[pa.RecordBatch], None]:
 # ---- fast-forward ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ties_alike", [False, True])
-def test_a_replica_far_behind_is_spared_what_the_other_has_told(ties_alike: bool) -> None:
+@pytest.mark.parametrize("same_tie_order", [False, True])
+def test_a_replica_far_behind_is_spared_what_the_other_has_told(same_tie_order: bool) -> None:
     """Its function is asked about few of its rows, and the merged stream is what each would have told alone."""
     (ahead, fast), (behind, slow) = _replica("ahead"), _replica("behind")
     quick, dear = _Costly(), _Costly()
-    merged = sw.merge_replicas(fast.where(quick), slow.where(dear), ties_alike=ties_alike)
+    merged = sw.merge_replicas(fast.where(quick), slow.where(dear), same_tie_order=same_tie_order)
     told: list[dict[str, Any]] = []
     query = merged.open(_keep(told), clock=sw.ManualClock())
     quick.seen.clear()
@@ -329,7 +329,7 @@ class _TwoOutputs(StatelessOperator):
 
 
 @dataclass(frozen=True, eq=False)
-class _Twofold(RowStep):
+class _Twofold(UnaryNode):
     """The plan node of the operator above."""
 
     told: list[Instant]

@@ -134,7 +134,7 @@ def test_replicas_that_start_again_are_attached_on_their_own_sources_again_and_a
             assert live.query.why_left(live.streams[who]).startswith("BrokenOrder")
             live.tell(who, most)  # it is dropped, and nobody is held up
             sent[who] = rng.randrange(sent[who])
-            live.query.attach(live.streams[who], tells_from=sent[who])
+            live.query.attach(live.streams[who], complete_from=sent[who])
     assert live.sources[0].waiting == live.sources[1].waiting == 0
     live.tell(0, *range(sent[0], most))
     live.query.close()
@@ -205,7 +205,7 @@ def test_a_replica_that_is_detached_may_fail_and_the_query_goes_on() -> None:
     live.query.detach(live.streams[1])
     live.tell(1, 9, 8)
     assert live.query.why_left(live.streams[1]).startswith("BrokenOrder")
-    live.query.attach(live.streams[1], tells_from=2)
+    live.query.attach(live.streams[1], complete_from=2)
     assert live.query.why_left(live.streams[1]) == ""
     live.tell(0, 3)
     live.tell(1, 2, 3, 4, 5)
@@ -239,7 +239,7 @@ def test_late_rows_of_a_replica_that_leaves_do_not_keep_the_query_from_ending() 
         sources[1].push([{"at": 44, "x": 0}, {"at": 1, "x": 0}])
         query.work()
         if not again:
-            query.attach(streams[1], tells_from=0)
+            query.attach(streams[1], complete_from=0)
     sources[0].push([{"at": 20, "x": 0}, {"at": 30, "x": 0}])
     for source in sources:
         source.close()
@@ -333,7 +333,7 @@ def test_what_was_declared_falsely_of_all_replicas_ends_the_query() -> None:
     """Nobody knows which of them is wrong: no order of time was broken."""
     streams = [sw.stream([{"at": 1, "x": x} for x in order], time="at").assume_ordered() for order in ("ab", "ba")]
     with pytest.raises(BadElement, match="ties in the same order"):
-        sw.merge_replicas(*streams, ties_alike=True).run()
+        sw.merge_replicas(*streams, same_tie_order=True).run()
 
 
 # ---- attached again, and resumed ------------------------------------------------------------------------------------
@@ -351,9 +351,9 @@ def test_a_source_that_cannot_be_read_any_more_is_replaced_by_another() -> None:
     assert query.why_left(green).startswith("SourceFailed")
     assert query.replicas()[1].ended
     with pytest.raises(PlanError, match=r"(?s)this replica has ended.*instead_of=old"):
-        query.attach(green, tells_from=0)
+        query.attach(green, complete_from=0)
     new = sw.stream(again, time="at").assume_ordered()
-    query.attach(new, tells_from=0, instead_of=green)
+    query.attach(new, complete_from=0, instead_of=green)
     assert query.replicas()[1].left == ""
     again.push(rows)
     query.close()
@@ -372,7 +372,7 @@ def test_who_has_left_and_why_is_part_of_a_snapshot() -> None:
     assert resumed.query.replicas()[1].times_left == 1
     resumed.tell(1, 50)
     assert resumed.sources[1].waiting == 0
-    resumed.query.attach(resumed.streams[1], tells_from=3)
+    resumed.query.attach(resumed.streams[1], complete_from=3)
     resumed.tell(1, 3, 4, 5)
     resumed.tell(0, 4)
     resumed.query.detach(resumed.streams[0])
@@ -389,7 +389,7 @@ def test_to_change_over_to_a_replica_that_fails_is_an_error() -> None:
     sources[0].push([{"at": 1, "x": 0}, {"at": 2, "x": 0}])
     sources[1].push([{"at": 5, "x": 0}, {"at": 4, "x": 0}])
     with pytest.raises(SlackwaterError, match="the new replica has left before it had joined"):
-        sw.cutover(query, blue, green, tells_from=4)
+        sw.cutover(query, blue, green, complete_from=4)
     sources[0].push({"at": 3, "x": 0})
     query.close()
     assert out == [1, 2, 3]

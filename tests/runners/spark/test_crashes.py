@@ -126,8 +126,8 @@ def _in_process(cuts: list[pa.Table]) -> dict[str, list[list[Any]]]:
     streams = _QUERY.planned(sw.stream(source, time="at"), _QUERY.functions())
     given: dict[str, list[Any]] = {output: [] for output in _QUERY.OUTPUTS if output != "metrics"}
     by_cut: dict[str, list[list[Any]]] = {output: [] for output in given}
-    takers = list(zip([*streams, streams[-1].late], map(_taker, given.values()), strict=True))
-    with sw.Query(takers, clock=sw.ManualClock()) as query:
+    bindings = list(zip([*streams, streams[-1].late], map(_taker, given.values()), strict=True))
+    with sw.Query(bindings, clock=sw.ManualClock()) as query:
         for cut in cuts:
             source.push(cut.combine_chunks())
             query.work()

@@ -284,7 +284,7 @@ def test_shards_that_are_fed_by_hand_give_what_one_process_gives(seed: int, stor
     """The same plans in the same shards, without Spark: cheap, so there are more of them."""
     expected = _Expected(_PLANS.Case(seed))
     plan = expected.shard_plan
-    cuts = [expected.cuts[int(inlet.source.name.removeprefix("source "))] for inlet in plan.inlets]
+    cuts = [expected.cuts[int(pipeline.source.name.removeprefix("source "))] for pipeline in plan.pipelines]
     found, failure = _as_far_as_they_come(in_shards(plan, cuts, Random(seed), store=store))
     assert failure == expected.failure, str(expected)
     _assert_same(expected, found, expected.rounds)

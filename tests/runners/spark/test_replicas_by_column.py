@@ -29,7 +29,7 @@ from slackwater.operators.replicas.left_out import NONE_LEFT_OUT
 from slackwater.runners.spark.input.packing import Arrivals, packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
-from slackwater.runners.spark.shard.idle_sources import Silence
+from slackwater.runners.spark.shard.idle_sources import IdleTimeout
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.testing.by_column_cases import in_order_of_arrival, interleaved
 
@@ -261,7 +261,7 @@ def test_all_shards_know_the_same_of_all_replicas(seed: int, cuts: int) -> None:
                 pass
             state = shard.snapshot()["merge_replicas#1"]
             assert isinstance(state, ByColumnState)
-            told_from = tuple(replica.tells_from for replica in state.merge.replicas)
+            told_from = tuple(replica.complete_from for replica in state.merge.replicas)
             judged = tuple((one.high_water, one.judged_by) for one in state.judged)
             known.add((state.names, judged, told_from, state.alone_from, state.gaps))
         assert len(known) == 1
@@ -338,7 +338,7 @@ def test_a_merge_is_stored_and_read_with_its_names() -> None:
 def test_a_timeout_is_refused() -> None:
     """A replica that has died would go on promising by the clock."""
     with pytest.raises(PlanError, match="a replica that has died would go on promising"):
-        Silence.in_plan(shard_plan(_merged, [_SCHEMA], 2), 1_000)
+        IdleTimeout.in_plan(shard_plan(_merged, [_SCHEMA], 2), 1_000)
 
 
 def test_on_spark_the_rows_of_a_micro_batch_are_simultaneous() -> None:

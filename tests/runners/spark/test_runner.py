@@ -542,8 +542,8 @@ def test_a_query_is_flushed_at_its_end_once_and_is_over(session: SparkSession, t
     expected: list[Any] = []
     late: list[Any] = []
     streams = _banded(sw.stream(source, time="at"), every=sw.Every.batch())
-    takers = [*((stream, _extend(expected)) for stream in streams), (streams[0].late, _extend(late))]
-    with sw.Query(takers, clock=sw.ManualClock()) as running:
+    bindings = [*((stream, _extend(expected)) for stream in streams), (streams[0].late, _extend(late))]
+    with sw.Query(bindings, clock=sw.ManualClock()) as running:
         for table in cuts.tables:
             source.push(table.combine_chunks())
             running.work()

@@ -85,10 +85,10 @@ def _in_process(name: str, cuts: list[list[pa.Table]]) -> Iterator[tuple[Counter
     sources = _sources(len(cuts))
     given: Counter[str] = Counter()
 
-    def taker(output: str) -> Callable[[pa.RecordBatch], None]:
+    def binding(output: str) -> Callable[[pa.RecordBatch], None]:
         return lambda rows: given.update(_spelled(output, rows))
 
-    sinks = [(stream, taker(output)) for output, stream in _outputs(name, sources).items()]
+    sinks = [(stream, binding(output)) for output, stream in _outputs(name, sources).items()]
     with sw.Query(sinks, clock=sw.ManualClock()) as query:
         for turn in zip(*cuts, strict=True):
             for source, rows in zip(sources, turn, strict=True):
@@ -133,7 +133,7 @@ def test_shards_together_give_what_one_process_gives(name: str, seed: int, shard
     if name == "replicas":
         tables = [tables[0]] * 2
     turns = [cut(table, rng, cuts) for table in tables]
-    ours = _in_shards(plan, turns[: len(plan.inlets)], rng)
+    ours = _in_shards(plan, turns[: len(plan.pipelines)], rng)
     for (got, late), (expected, expected_late) in zip(ours, _in_process(name, turns), strict=True):
         assert got == expected
         assert late == expected_late

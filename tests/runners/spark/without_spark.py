@@ -57,10 +57,10 @@ def in_process(planned: Planned, cuts: Sequence[Sequence[pa.Table]]) -> Iterator
     outputs = all_outputs(planned([sw.stream(source, time="at") for source in sources]))
     given: Round = {output: [] for output in outputs}
 
-    def taker(output: str) -> Callable[[pa.RecordBatch], None]:
+    def binding(output: str) -> Callable[[pa.RecordBatch], None]:
         return lambda rows: given[output].extend(rows.to_pylist())
 
-    with sw.Query([(stream, taker(output)) for output, stream in outputs.items()], clock=sw.ManualClock()) as query:
+    with sw.Query([(stream, binding(output)) for output, stream in outputs.items()], clock=sw.ManualClock()) as query:
         for turn in zip(*cuts, strict=True):
             for source, rows in zip(sources, turn, strict=True):
                 if rows.num_rows:

@@ -138,7 +138,7 @@ def test_every_call_says_what_the_merge_with_one_index_says(tables: list[Tempora
 def test_a_replica_joins_when_the_output_has_come_as_far_as_it_tells_from() -> None:
     """What it had said by then counts from then on."""
     merge = MergeRevisedApart(1, NO_ROWS)
-    merge.attach(1, tells_from=10)
+    merge.attach(1, complete_from=10)
     merge.on_batch(0, _rows(Insert(("a", 1), 2, 9), Insert(("b", 1), 12, 20)))
     merge.on_batch(1, _rows(Insert(("b", 1), 12, 20), Punctuate(30)))
     said = _said(merge.on_batch(0, _rows(Punctuate(10))))
@@ -152,7 +152,7 @@ def test_a_replica_that_was_detached_begins_anew() -> None:
     merge.on_batch(0, _rows(Insert(("a", 1), 5, 9)))
     merge.detach(0)
     assert not merge.on_batch(0, _rows(Insert(("x", 1), 6, 9))).batches
-    merge.attach(0, tells_from=0)
+    merge.attach(0, complete_from=0)
     merge.on_batch(1, _rows(Punctuate(0)))
     told = _said(merge.on_batch(0, _rows(Insert(("b", 1), 5, 7), Punctuate(6))))
     assert list(map(str, told)) == ["insert(('b', 1), 5, 7)", "adjust(('a', 1), 5, 9, 5)", "punctuate(6)"]

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     Table = NDArray[np.uint64]
 
 KEPT: Final = -1
-"""The fate of a row that is kept, for now: an original, or, where the last row is kept, one that takes its place."""
+"""The outcome of a row that is kept, for now: an original, or, where the last row is kept, one that takes its place."""
 REPEAT: Final = -2
-"""The fate of a row that is not. Any other fate is the number of a row of the same key and time: a tie."""
+"""The outcome of a row that is not. Any other outcome is the number of a row of the same key and time: a tie."""
 
 NOBODY: Final = -1
 """In place of the number of a row: there is none."""
@@ -87,7 +87,7 @@ def find_firsts(
     fates: Column,
     kept: Column,
 ) -> Any:
-    """Fill in the fate of each row and list those that are kept, the originals; return how many are known, kept, tied.
+    """Fill in the outcome of each row and list those that are kept, the originals; count the known, kept, tied.
 
     A fourth number means nothing: without it the compiler would leave out what is read ahead.
 
@@ -139,7 +139,7 @@ def find_lasts(
     begun_by: Column,
     replaced: Column,
 ) -> Any:
-    """Fill in the fate of each row, and by which original its group was begun; return how many are known, and replaced.
+    """Fill in the outcome of each row, and by which original its group was begun; count the known, and the replaced.
 
     As find_firsts, but the last row of a group is kept: `replaced` gets the numbers of those that are not any more.
     """

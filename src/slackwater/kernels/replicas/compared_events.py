@@ -94,7 +94,7 @@ def take_elements(
     entries: Column,
     bounds: Column,
     replica: int,
-    tells_from: int,
+    complete_from: int,
     final: bool,
     kinds: NDArray[np.int8],
     starts: Column,
@@ -105,7 +105,7 @@ def take_elements(
 ) -> int:
     """Take a replica's inserts and adjusts; return the first adjust that concerns no event, or ALL_FIT.
 
-    Events that start before `tells_from` are passed over, and so are punctuations, which have no row. `offsets` say
+    Events that start before `complete_from` are passed over, and so are punctuations, which have no row. `offsets` say
     where the words of each row begin. There is room for as many nodes, words and entries as the batch may bring.
     """
     row, first, total = -1, FIRST + OF_REPLICA * replica, TOTAL + OF_REPLICA * replica
@@ -114,7 +114,7 @@ def take_elements(
             continue
         row += 1
         start, end = starts[i], ends[i]
-        if start < tells_from:
+        if start < complete_from:
             continue
         begin = offsets[row]
         length = offsets[row + 1] - begin

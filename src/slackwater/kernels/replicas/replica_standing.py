@@ -29,7 +29,7 @@ REVISE_WHEN_FROZEN, REVISE_ALWAYS, REVISE_WHEN_LEADING = range(3)
 SAID, NEWEST, TELLS, DUPLICATES, CONTRADICTED, PASSED_OVER, REVISED = range(7)
 STANDING: Final = 7
 """Columns of a replica's standing: its last punctuation, the greatest start that it has told, and how many events it
-tells of those that are not frozen. Then what became of its rows that did not go out: see operators/replicas/left_out."""
+tells of those that are not frozen. Then what became of its rows that are left out: see operators/replicas/left_out."""
 
 _RULES = "Array(int64, 1, 'C', readonly=True)"
 _STANDING = "int64[:, ::1]"

@@ -45,7 +45,7 @@ class GroupRows:
     >>> payload = pa.record_batch({"at": [1, 4, 12], "k": ["a", "a", "a"]})
     >>> summed_up = groups.summed_up(EventBatch.inserts(payload, start=[0, 0, 10], end=[10, 10, 20]))
     >>> rows = groups.rows(summed_up)
-    >>> rows.start.tolist(), rows.payload.column(groups.stands_for).to_pylist()
+    >>> rows.start.tolist(), rows.payload.column(groups.event_count_column).to_pylist()
     ([0, 10], [2, 1])
     >>> groups.partial(rows).finish().payload.to_pydict()
     {'k': ['a', 'a'], 'last': [4, 12]}
@@ -59,7 +59,7 @@ class GroupRows:
     """Whether rows say how many events they stand for."""
 
     @property
-    def stands_for(self) -> str:
+    def event_count_column(self) -> str:
         """The column that says how many events a row stands for. No key or aggregate is called so: it is longer."""
         return "events" + "_" * max(map(len, (*self.keys, *self.aggregates)))
 
@@ -84,8 +84,8 @@ class GroupRows:
         states, count = summed_up.states[: len(self._grouping.column_folds)], summed_up.states[-1:]
         members = [_as_lists(table, summed_up.origin, len(summed_up)) for table in summed_up.members]
         columns = dict(zip(self.keys, keys, strict=True))
-        columns |= {f"{self.stands_for}{number}": column for number, column in enumerate([*states, *members])}
-        columns |= {self.stands_for: count[0]} if self.counted else {}
+        columns |= {f"{self.event_count_column}{number}": column for number, column in enumerate([*states, *members])}
+        columns |= {self.event_count_column: count[0]} if self.counted else {}
         payload = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         return EventBatch.inserts(payload, summed_up.starts, summed_up.ends)
 
@@ -112,7 +112,7 @@ class GroupRows:
         """What rows say: the same, and how many events there are, if that is counted, last of all states."""
         if not self.counted:
             return self._grouping
-        aggregates = {**self.aggregates, self.stands_for: count()}
+        aggregates = {**self.aggregates, self.event_count_column: count()}
         return Grouping.of(self.events.payload, self.keys, aggregates, self.step)
 
 

@@ -28,7 +28,7 @@ _NO_TIMES: Final = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class DealGroups:
+class Preaggregate:
     """How rows become groups: steps that give each row a window and take no row away, and what is summed up."""
 
     steps: Sequence[Operator[Any]]

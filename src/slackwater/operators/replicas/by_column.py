@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from slackwater.columns.inline_punctuations import say_between, taken_apart
+from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
 from slackwater.errors import BadTime
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.gather import no_columns, no_rows
@@ -42,16 +42,16 @@ from slackwater.events.kinds import Kind
 from slackwater.events.shown_values import show_element
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
-from slackwater.operators.punctuate import WHEN_TOLD, PunctuateOperator, PunctuateState
+from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator, PunctuateState
 from slackwater.operators.replicas.diverted_rows import REASON, left_out_schema
 from slackwater.operators.replicas.most_copies import all_told, told_by_others
-from slackwater.operators.replicas.multiset import MergeRevised, MultisetState
+from slackwater.operators.replicas.multiset import MergeMultiset, MultisetState
 from slackwater.operators.replicas.replica_names import ReplicaName, ReplicaNames, Span
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.replicas.takeover import NOBODY, ReplicaRows, first_due, is_due, leaders_among
 from slackwater.operators.stream_progress import insert_only
 from slackwater.policies.agreement import Agreement
-from slackwater.policies.cadence import Cadence, Occasion
+from slackwater.policies.cadence import Cadence, CadenceUnit
 from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class StandingByColumn(NamedTuple):
     leads: bool
     """Whether its promises count."""
 
-    tells_from: Instant
+    complete_from: Instant
     complete_before: Instant
     """Its last promise."""
 
@@ -127,7 +127,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
     >>> from slackwater.events.schema import EventSchema
     >>> from slackwater.policies.late import Late
     >>> schema = EventSchema.of(pa.schema({"at": pa.int64(), "who": pa.string()}), time="at")
-    >>> merge = MergeByColumnOperator(schema, "who", 1, Cadence(Occasion.BATCH, 1), Late.drop())
+    >>> merge = MergeByColumnOperator(schema, "who", 1, Cadence(CadenceUnit.BATCH, 1), Late.drop())
     >>> rows = EventBatch.inserts(pa.record_batch({"who": ["blue", "green", "blue", "blue"]}), start=[3, 3, 4, 6])
     >>> [batch.data().start.tolist() for batch in merge.on_batch(0, rows).batches]
     [[3]]
@@ -172,10 +172,10 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         self._by = by
         self._patience = patience
         # The rows of all replicas come before the promises of any, as where the rows of a batch come in pieces.
-        self._reaches_by_batch = cadence.occasion is Occasion.BATCH
-        self._cadence = WHEN_TOLD if self._reaches_by_batch else cadence
+        self._reaches_by_batch = cadence.unit is CadenceUnit.BATCH
+        self._cadence = DRIVEN_BY_RUNNER if self._reaches_by_batch else cadence
         # Where the rows of a batch are simultaneous, it is known at its end who was heard, and not before.
-        self._reached_elsewhere = self._cadence is WHEN_TOLD
+        self._reached_elsewhere = self._cadence is DRIVEN_BY_RUNNER
         self._late = late
         self._step = step
         self._names = ReplicaNames(schema, by, step)
@@ -199,20 +199,20 @@ class MergeByColumnOperator(Operator[ByColumnState]):
 
     def _build_merge(
         self, resume: RevisedState | MultisetState | None, *, keyed: bool
-    ) -> MergeRevised | MergeRevisedWithKey:
+    ) -> MergeMultiset | MergeRevisedWithKey:
         none, where, agreement = no_rows(self._told), f"step {self._step!r}", Agreement.frozen()
         diverts = self._left_out is not None
         if keyed:
             return MergeRevisedWithKey(0, none, where, resume, agreement, diverts=diverts)
         assert isinstance(resume, MultisetState | None)
-        return MergeRevised(0, none, where, resume, agreement, diverts=diverts)
+        return MergeMultiset(0, none, where, resume, agreement, diverts=diverts)
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Judge the rows of each replica, and merge what is in time; the furthest replica comes first."""
         assert insert_only(batch), "replicas told apart by a column have no adjusts"
         if not len(batch):
             return NOTHING
-        rows, places, said = taken_apart(batch)
+        rows, places, said = split_punctuations(batch)
         apart = self._names.split(rows)
         came = {part.name: Span.of(part.rows.start) for part in apart}
         emissions = [self.meet(came)]
@@ -222,10 +222,12 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             at = int(np.flatnonzero(batch.kinds() != Kind.PUNCTUATE)[place]) + 1
             pieces = batch.slice(0, at), batch.slice(at, len(batch))
             return _together([*emissions, *(self.on_batch(port, piece) for piece in pieces)])
-        parts = {part.name: say_between(part.rows, np.searchsorted(part.numbers, places), said) for part in apart}
+        parts = {
+            part.name: insert_punctuations(part.rows, np.searchsorted(part.numbers, places), said) for part in apart
+        }
         if len(said):
             # What the stream promises, all of its replicas promise.
-            silent = say_between(self._nothing(), np.zeros(len(said), dtype=np.int64), said)
+            silent = insert_punctuations(self._nothing(), np.zeros(len(said), dtype=np.int64), said)
             parts = {**dict.fromkeys(self._ports, silent), **parts}
             self._complete_before = max(self._complete_before, int(said[-1]))
         emissions += [self._take(name, parts[name]) for name in self._furthest_first(parts, came)]
@@ -280,7 +282,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
 
     def leaders(self) -> frozenset[Port]:
         """The replicas whose promises count: the same in every shard, whichever events it has."""
-        return frozenset(leaders_among([one.tells_from for one in self._merge.replicas], self._promises()))
+        return frozenset(leaders_among([one.complete_from for one in self._merge.replicas], self._promises()))
 
     def standings(self) -> list[StandingByColumn]:
         """How each replica stands, in the order in which they appeared."""
@@ -293,7 +295,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             StandingByColumn(
                 self._names.spelled(name),
                 port in leaders,
-                replicas[port].tells_from,
+                replicas[port].complete_from,
                 said[port],
                 alone_from[port],
                 self._gaps[port],
@@ -349,8 +351,8 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         if not due:
             return NOTHING
         replicas = self._merge.replicas
-        port = min(due, key=lambda port: (replicas[port].tells_from, port))
-        self._gaps[port] = replicas[port].tells_from
+        port = min(due, key=lambda port: (replicas[port].complete_from, port))
+        self._gaps[port] = replicas[port].complete_from
         others = told_by_others(self._merge.snapshot(), self._told, port, self._gaps[port])
         self._alone_from = [BEGINNING] * len(self._judges)
         return self._shown(self._merge.take_over(port, others))

@@ -174,7 +174,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         where = f"{self._step}, replica {port},"
         said = said_after(batch, replica.said, where)
         if batch.rows:
-            self._peak = max(self._peak, self.buffered() + most_at_once(batch, replica.tells_from))
+            self._peak = max(self._peak, self.buffered() + most_at_once(batch, replica.complete_from))
             self._take(port, batch, where)
             if port in self._ordered and not replica.ending:
                 # On an ordered stream an event says as much as a punctuation at its own time.
@@ -199,7 +199,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         """Compare as far as all have come, where that is further since a replica was detached."""
         return self._compare()
 
-    def attach(self, port: Port, tells_from: Instant) -> None:
+    def attach(self, port: Port, complete_from: Instant) -> None:
         """Listen to a replica, a new one or one that was detached, that tells everything from a time on."""
         if port > len(self._replicas) or (port < len(self._replicas) and self._replicas[port].attached):
             facts = {"replica": port, "replicas": len(self._replicas)}
@@ -208,7 +208,7 @@ class CompareReplicasOperator(Operator[CompareState]):
             self._tally = np.append(self._tally, 0)
             nodes = self._events.nodes
             self._events.nodes = np.hstack([nodes, np.tile([counted_ends.NO_ENTRY, 0], (len(nodes), 1))])
-        self._replicas[port : port + 1] = [Replica(max(tells_from, self._compared))]
+        self._replicas[port : port + 1] = [Replica(max(complete_from, self._compared))]
 
     def detach(self, port: Port) -> None:
         """Listen to a replica no longer, and forget what it told."""
@@ -220,7 +220,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         self._make_room(batch.rows, len(payloads.words))
         times = batch.start, batch.prior_ends(), batch.ends()
         unknown = kernel.take_elements(
-            *self._events.arrays(), self._entries, self._bounds, port, self._replicas[port].tells_from, self._final,
+            *self._events.arrays(), self._entries, self._bounds, port, self._replicas[port].complete_from, self._final,
             batch.kinds(), *times, payloads.word_offsets, payloads.words,
         )  # fmt: skip
         if unknown != kernel.ALL_FIT:
@@ -251,7 +251,9 @@ class CompareReplicasOperator(Operator[CompareState]):
         """What is found among the events that are frozen in all replicas; when all have ended, among all events."""
         nodes, _, _, counters = self._events.arrays()
         replicas, complete = len(self._replicas), FOREVER if ended else self._compared
-        standing = np.array([(r.tells_from if r.attached else FOREVER, r.said) for r in self._replicas], dtype=np.int64)
+        standing = np.array(
+            [(r.complete_from if r.attached else FOREVER, r.said) for r in self._replicas], dtype=np.int64
+        )
         counts, totals = np.empty((2, replicas), dtype=np.int64)
         takes_part = np.empty(replicas, dtype=np.bool_)
         out = np.empty((kernel.OUT, _LINES + replicas), dtype=np.int64)

@@ -29,8 +29,8 @@ def all_told(state: RevisedState | MultisetState, payload: pa.Schema) -> EventBa
     """Return the events of a merge that tells only what is frozen, and whose events all are points.
 
     >>> import pyarrow as pa
-    >>> from slackwater.operators.replicas.multiset import MergeRevised
-    >>> merge = MergeRevised(2, pa.record_batch({"x": pa.array([], pa.string())}))
+    >>> from slackwater.operators.replicas.multiset import MergeMultiset
+    >>> merge = MergeMultiset(2, pa.record_batch({"x": pa.array([], pa.string())}))
     >>> for port, words in enumerate([["a", "b"], ["b", "b"]]):
     ...     _ = merge.on_batch(port, EventBatch.inserts(pa.record_batch({"x": words}), start=[3, 3]))
     >>> all_told(merge.snapshot(), pa.schema({"x": pa.string()})).payload.to_pydict()

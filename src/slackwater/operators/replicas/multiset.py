@@ -36,7 +36,7 @@ class MultisetState(RevisedState):
     entries: NDArray[np.int64]
 
 
-class MergeRevised(RevisedReplicas[MultisetState]):
+class MergeMultiset(RevisedReplicas[MultisetState]):
     """Tells as many of each event as some replica has, and corrects them before they freeze."""
 
     __slots__ = ("_entries",)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from slackwater.columns.inline_punctuations import say_between
+from slackwater.columns.inline_punctuations import insert_punctuations
 from slackwater.errors import BadElement, BrokenOrder, message
 from slackwater.events.batch import EventBatch
 from slackwater.events.kinds import Kind
@@ -148,7 +148,7 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
         self._complete = int(promised[-1])
         rows_before = (said_at - np.arange(len(said_at)))[rises]
         places = np.searchsorted(ties, rows_before) + np.maximum(rows_before - beyond, 0)
-        return say_between(told, places, promised[1:][rises])
+        return insert_punctuations(told, places, promised[1:][rises])
 
     def _refuse_disorder(self, port: Port, rows: EventBatch) -> None:
         before = np.concatenate([[self._reached[port]], rows.start[:-1]])

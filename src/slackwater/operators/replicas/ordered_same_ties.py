@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from slackwater.progress.frontier import Port
 
 
-class MergeOrderedAlike(OrderedReplicas):
+class MergeOrderedSameTies(OrderedReplicas):
     """Remembers the rows of the greatest time, in the order in which all tell them, and how many each replica has."""
 
     __slots__ = ("_codec", "_count", "_rows")
@@ -80,7 +80,7 @@ class MergeOrderedAlike(OrderedReplicas):
         element = show_element(tied, at)
         place = self._count.get(port, 0) + at
         facts = {"replica": port, "element": element, "others told": f"another row as number {place} of its time"}
-        hint = "leave ties_alike=True out if rows of one time may come in any order"
+        hint = "leave same_tie_order=True out if rows of one time may come in any order"
         broken = f"{self._where} was promised ties in the same order in every replica, and got another row"
         raise BadElement(message(broken, facts, hint))
 

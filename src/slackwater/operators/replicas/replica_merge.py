@@ -54,7 +54,7 @@ _PUNCTUATE = int(Kind.PUNCTUATE)
 class Replica:
     """One input: from when on it tells everything, its last punctuation, whether it takes part, and has ended."""
 
-    tells_from: Instant = BEGINNING
+    complete_from: Instant = BEGINNING
     said: Instant = BEGINNING
     attached: bool = True
     ended: bool = False
@@ -75,7 +75,7 @@ class Replica:
 
     def has_joined(self, complete_before: Instant) -> bool:
         """Whether its punctuations count, where the output is complete up to here."""
-        return self.attached and complete_before >= self.tells_from
+        return self.attached and complete_before >= self.complete_from
 
 
 class ReplicaMerge(Operator[StateT]):
@@ -221,10 +221,10 @@ class ReplicaMerge(Operator[StateT]):
     def _close_gaps(self) -> list[EventBatch]:
         """Let all join that wait to: nobody is left who could tell what lies before the time they tell from."""
         told: list[EventBatch] = []
-        waiting = sorted(self.waits_to_join(), key=lambda port: self._replicas[port].tells_from)
+        waiting = sorted(self.waits_to_join(), key=lambda port: self._replicas[port].complete_from)
         joined = [port for port in self._listened_to() if port not in waiting]
         for port in waiting:
-            told += self._agree_before(self._furthest(joined or [port]), self._replicas[port].tells_from)
+            told += self._agree_before(self._furthest(joined or [port]), self._replicas[port].complete_from)
             told += self._catch_up(port)
             joined.append(port)
         return told
@@ -270,13 +270,13 @@ class ReplicaMerge(Operator[StateT]):
         flushed, self._replicas[port] = self._replicas[port].flushed, replace(self._replicas[port], flushed=())
         return [batch for batch in flushed if batch.rows]
 
-    def attach(self, port: Port, tells_from: Instant) -> None:
+    def attach(self, port: Port, complete_from: Instant) -> None:
         """Listen to a replica, a new one or one that was detached, that tells everything from a time on."""
         if port > len(self._replicas) or (port < len(self._replicas) and self._replicas[port].attached):
             facts = {"replica": port, "replicas": len(self._replicas)}
             raise PlanError(message(f"{self._where} cannot attach a replica in this place", facts))
         times_left = self._replicas[port].times_left if port < len(self._replicas) else 0
-        self._replicas[port : port + 1] = [Replica(tells_from, times_left=times_left)]
+        self._replicas[port : port + 1] = [Replica(complete_from, times_left=times_left)]
         self._begin_anew(port)
 
     def take_over(self, port: Port, also_told: EventBatch) -> Emission:
@@ -285,7 +285,7 @@ class ReplicaMerge(Operator[StateT]):
         Of the time before that it is taken to have told what it is given, beside its own: what others have.
         """
         waiting = self.waits_to_join()
-        self._replicas[port] = replace(self._replicas[port], tells_from=BEGINNING)
+        self._replicas[port] = replace(self._replicas[port], complete_from=BEGINNING)
         told = self._merge(port, also_told) if also_told.rows else []
         self._uncount(port, also_told.rows)
         return self._emission([*told, *self._joined(waiting)])

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CleanseState:
+class SettleState:
     """What is remembered: the events that are held, their order, and the last punctuations of input and output."""
 
     events: EventIndexState
@@ -49,13 +49,13 @@ class CleanseState:
     complete_before: Instant
 
 
-class CleanseOperator(Operator[CleanseState]):
+class SettleOperator(Operator[SettleState]):
     """Holds events until they and all older ones are frozen.
 
     >>> import pyarrow as pa
     >>> from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
     >>> rows = pa.schema({"x": pa.string()})
-    >>> cleanse = CleanseOperator(batch_of([], rows).payload)
+    >>> cleanse = SettleOperator(batch_of([], rows).payload)
     >>> told = [Insert(("b",), 4, 6), Insert(("a",), 2, 9), Adjust(("a",), 2, 9, 5), Punctuate(7)]
     >>> for batch in cleanse.on_batch(0, batch_of(told, rows)).batches:
     ...     print(*elements_of(batch))
@@ -65,7 +65,7 @@ class CleanseOperator(Operator[CleanseState]):
 
     __slots__ = ("_codec", "_complete", "_events", "_heap", "_no_rows", "_peak", "_said", "_where")
 
-    def __init__(self, no_rows: pa.RecordBatch, where: str = "settle", resume: CleanseState | None = None) -> None:
+    def __init__(self, no_rows: pa.RecordBatch, where: str = "settle", resume: SettleState | None = None) -> None:
         self._no_rows = no_rows
         self._where = where
         self._codec = RowCodec(no_rows.schema, where)
@@ -147,10 +147,10 @@ class CleanseOperator(Operator[CleanseState]):
         """The most events that were held, between two elements of a batch, too."""
         return self._peak
 
-    def snapshot(self) -> CleanseState:
+    def snapshot(self) -> SettleState:
         """Return what is held. Cost: a copy of it."""
         queued = int(self._events.counters[kernel.QUEUED])
-        return CleanseState(self._events.snapshot(), self._heap[:queued].copy(), self._said, self._complete)
+        return SettleState(self._events.snapshot(), self._heap[:queued].copy(), self._said, self._complete)
 
     def check(self) -> None:
         """Assert that the index is sound, that the heap has every start and payload once, and that ends rise."""

@@ -74,7 +74,7 @@ class ReplicaRows(NamedTuple):
         return BEGINNING if len(leading) else self.alone_from
 
 
-def leaders_among(tells_from: Sequence[Instant], said: Sequence[Instant]) -> list[Port]:
+def leaders_among(complete_from: Sequence[Instant], said: Sequence[Instant]) -> list[Port]:
     """The replicas whose promises count, by the times they tell everything from and their own last promises.
 
     >>> leaders_among([BEGINNING, 10, 30], [11, 31, 99])  # the first brings the second, the second the third
@@ -84,8 +84,8 @@ def leaders_among(tells_from: Sequence[Instant], said: Sequence[Instant]) -> lis
     """
     leaders: list[Port] = []
     reached = BEGINNING
-    for port in sorted(range(len(said)), key=lambda port: (tells_from[port], port)):
-        if tells_from[port] > BEGINNING and tells_from[port] >= reached:
+    for port in sorted(range(len(said)), key=lambda port: (complete_from[port], port)):
+        if complete_from[port] > BEGINNING and complete_from[port] >= reached:
             break
         leaders.append(port)
         reached = max(reached, said[port])

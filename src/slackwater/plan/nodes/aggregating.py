@@ -21,7 +21,7 @@ from slackwater.operators.aggregate.map_windows import MapWindowsOperator, Windo
 from slackwater.operators.aggregate.top_rows import TopRows, can_be_ranked
 from slackwater.plan.node import walk
 from slackwater.plan.nodes.combining import Union, require_order
-from slackwater.plan.nodes.rows import RowStep
+from slackwater.plan.nodes.rows import UnaryNode
 from slackwater.plan.probe import probe_window_function
 from slackwater.plan.properties import Extent, Order, Properties
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class CutAtChanges(RowStep):
+class CutAtChanges(UnaryNode):
     """Cuts events where the set of living events of their group changes."""
 
     keys: tuple[str, ...]
@@ -56,7 +56,7 @@ class CutAtChanges(RowStep):
     @property
     def properties(self) -> Properties:
         """Pieces come as they become final; punctuations say how far."""
-        return self.input.properties.but(extent=Extent.WINDOWS, order=Order.NONE, punctuated=True)
+        return self.input.properties.replace(extent=Extent.WINDOWS, order=Order.NONE, punctuated=True)
 
     def details(self) -> str:
         """The group."""
@@ -72,7 +72,7 @@ class CutAtChanges(RowStep):
 
 
 @dataclass(frozen=True, eq=False)
-class AggregateStep(RowStep):
+class AggregateStep(UnaryNode):
     """Sums up the events that share an interval and the key columns."""
 
     keys: tuple[str, ...]
@@ -130,7 +130,7 @@ class AggregateStep(RowStep):
 
 
 @dataclass(frozen=True, eq=False)
-class MapWindows(RowStep):
+class MapWindows(UnaryNode):
     """Hands the events that share an interval to a user's function, all at once."""
 
     function: WindowFunction

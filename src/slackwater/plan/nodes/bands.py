@@ -23,8 +23,8 @@ from slackwater.plan.node import SideOutput, StepNode, walk
 from slackwater.plan.nodes.aggregating import summed_up_in_words
 from slackwater.plan.nodes.combining import Union
 from slackwater.plan.nodes.ordering import Punctuate, Sort
-from slackwater.plan.nodes.rows import AssignWindow, MapBatches, RowStep, Select, Where
-from slackwater.plan.nodes.source_promises import judged_later
+from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, UnaryNode, Where
+from slackwater.plan.nodes.source_promises import without_source_lateness
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.policies.windows import Hopping, Tumbling
 
@@ -110,8 +110,8 @@ def dealt(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Lat
     given windows, and the steps from the first window on are done in every band. But windows side by side are complete
     one after the other, and no row is late for one that is not.
     """
-    steps: list[RowStep] = []
-    at = node = judged_later(node)
+    steps: list[UnaryNode] = []
+    at = node = without_source_lateness(node)
     while isinstance(at, Where | Select | MapBatches | AssignWindow):
         steps.append(at)
         at = at.input
@@ -126,7 +126,7 @@ def dealt(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Lat
     if in_order and not hops:
         bands = [Sort(band) for band in bands]
     for step in reversed(judged_before):
-        bands = [step.reading(band) for band in bands]
+        bands = [step.with_inputs(band) for band in bands]
     return [Sort(band) for band in bands] if in_order and hops else bands
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.columns.row_codec import RowCodec
 from slackwater.errors import BadDuration, NeedsOrder, PlanError, SchemaMismatch, message
 from slackwater.operators.deduplicate.deduplicate import DeduplicateOperator
-from slackwater.plan.nodes.rows import RowStep
+from slackwater.plan.nodes.rows import UnaryNode
 from slackwater.plan.properties import Order, Properties
 from slackwater.policies.keep import Keep
 from slackwater.progress.instants import FOREVER, format_duration
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Deduplicate(RowStep):
+class Deduplicate(UnaryNode):
     """Keeps one of the rows that agree on the key columns and are close in time."""
 
     on: tuple[str, ...]
@@ -71,7 +71,7 @@ class Deduplicate(RowStep):
         """In order of time; no two rows have the same key and time, so start and payload are a key."""
         facts = self.input.properties
         order = Order.STRICT if facts.order is Order.STRICT else Order.TIES
-        return facts.but(order=order, punctuated=True, keyed=True)
+        return facts.replace(order=order, punctuated=True, keyed=True)
 
     def details(self) -> str:
         """Key, time and which row is kept."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import NeedsOrder, PlanError, message
 from slackwater.operators.aggregate.early import EarlyAggregateOperator, early_schema
 from slackwater.plan.nodes.aggregating import AggregateStep
-from slackwater.plan.nodes.rows import AssignWindow, RowStep
+from slackwater.plan.nodes.rows import AssignWindow, UnaryNode
 from slackwater.plan.properties import Extent, Properties
 
 if TYPE_CHECKING:
@@ -64,6 +64,6 @@ class EarlyAggregate(AggregateStep):
 
 def _windows_of_one_length(node: Node) -> bool:
     """Whether windows that start together are the same one; those of several streams need not be."""
-    while isinstance(node, RowStep) and not isinstance(node, AssignWindow):
+    while isinstance(node, UnaryNode) and not isinstance(node, AssignWindow):
         node = node.input
     return isinstance(node, AssignWindow)

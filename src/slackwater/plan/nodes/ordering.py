@@ -11,10 +11,10 @@ from slackwater.operators.emission import LATE, band_output
 from slackwater.operators.punctuate import PunctuateOperator, late_schema
 from slackwater.operators.sort import SortOperator
 from slackwater.plan.node import SourceNode, walk
-from slackwater.plan.nodes.rows import AssignWindow, MapBatches, RowStep, Select, Where, refuse_untimed
+from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, UnaryNode, Where, refuse_untimed
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.policies.cadence import Every
-from slackwater.policies.late import Fate, Late, not_a_policy
+from slackwater.policies.late import Late, LateAction, not_a_policy
 from slackwater.progress.instants import FOREVER, format_duration
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgeLateness(RowStep):
+class LatenessStep(UnaryNode):
     """A step that says what is complete, a patience behind the newest time, and so which rows are late."""
 
     patiences: tuple[Duration, ...]
@@ -51,7 +51,7 @@ class JudgeLateness(RowStep):
             raise PlanError(message("this does not say how often to punctuate", {"got": repr(self.cadence)}, hint))
         if not isinstance(self.late, Late):
             raise not_a_policy(self.late)
-        if self.late.fate is Fate.ADJUSTED:
+        if self.late.action is LateAction.ADJUSTED:
             _refuse_unless_whole(self.patiences, self.schema.time)
         self.cadence.resolved(calendar=self.schema.calendar)
         self.side_outputs()  # made now, so that clashing columns are refused now
@@ -62,19 +62,19 @@ class JudgeLateness(RowStep):
 
         All rows have a time: those that have none are late.
         """
-        facts = self.input.properties.but(punctuated=True, untimed=False)
-        if self.late.fate is not Fate.ADJUSTED:
+        facts = self.input.properties.replace(punctuated=True, untimed=False)
+        if self.late.action is not LateAction.ADJUSTED:
             return facts
         order = Order.TIES if facts.ordered else Order.NONE
         extent = facts.extent if facts.extent is Extent.POINTS else Extent.INTERVALS
-        return facts.but(keyed=False, order=order, extent=extent)
+        return facts.replace(keyed=False, order=order, extent=extent)
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """The late rows, as they came in, if they are diverted."""
-        if self.late.fate is not Fate.DIVERTED:
+        if self.late.action is not LateAction.DIVERTED:
             return {}
         source = self.input
-        return {LATE: (late_schema(source.schema, self.verb), source.properties.but(punctuated=False))}
+        return {LATE: (late_schema(source.schema, self.verb), source.properties.replace(punctuated=False))}
 
     def details(self) -> str:
         """The patiences, how often they are applied, and what becomes of late rows."""
@@ -84,7 +84,7 @@ class JudgeLateness(RowStep):
 
 
 @dataclass(frozen=True, eq=False)
-class Punctuate(JudgeLateness):
+class Punctuate(LatenessStep):
     """Says what is complete, and deals the rows by how late they are.
 
     Several patiences make as many bands: band 0 is the main output, the others and the late rows are side outputs.
@@ -93,7 +93,7 @@ class Punctuate(JudgeLateness):
     windows: Tumbling | None = None
     """The windows that rows are given next, or have been given: a row is late when its window is complete."""
 
-    stands_for: str | None = None
+    event_count_column: str | None = None
     """The column that says how many events a row stands for, where it does."""
 
     only_last: bool = False
@@ -134,13 +134,13 @@ class Punctuate(JudgeLateness):
             step,
             resume,
             self.windows,
-            self.stands_for,
+            self.event_count_column,
             only_last=self.only_last,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Sort(RowStep):
+class Sort(UnaryNode):
     """Puts a stream in order of time, as far as its punctuations say that it is complete."""
 
     moved: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class Sort(RowStep):
     @property
     def properties(self) -> Properties:
         """Ordered, with ties; punctuated as the input is."""
-        return self.input.properties.but(order=Order.TIES)
+        return self.input.properties.replace(order=Order.TIES)
 
     def details(self) -> str:
         """Nothing was chosen."""

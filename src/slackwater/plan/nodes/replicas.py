@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import NeedsOrder, PlanError, message
 from slackwater.operators.emission import LEFT_OUT
 from slackwater.operators.replicas.diverted_rows import left_out_schema
-from slackwater.operators.replicas.multiset import MergeRevised
-from slackwater.operators.replicas.ordered_same_ties import MergeOrderedAlike
+from slackwater.operators.replicas.multiset import MergeMultiset
+from slackwater.operators.replicas.ordered_same_ties import MergeOrderedSameTies
 from slackwater.operators.replicas.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.replicas.strictly_ordered import MergeStrictlyOrdered
 from slackwater.plan.node import Node, SourceNode, StepNode, walk
 from slackwater.plan.nodes.combining import require_same_columns
-from slackwater.plan.nodes.revisions import doubting_end
+from slackwater.plan.nodes.revisions import with_untrusted_end
 from slackwater.plan.nodes.rows import with_wide_dictionaries
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
 from slackwater.plan.tie_order import tells_ties_alike
@@ -61,7 +61,7 @@ class Attendance:
     waiting: frozenset[Port] = frozenset()
     """The replicas that nobody reads until they are attached."""
 
-    tells_from: Mapping[Port, Instant] = field(default_factory=dict)
+    complete_from: Mapping[Port, Instant] = field(default_factory=dict)
     """From when on replicas tell everything, of those that do not tell everything from the beginning."""
 
     changes: bool = False
@@ -70,7 +70,7 @@ class Attendance:
     @property
     def fixed(self) -> bool:
         """Whether all replicas take part from the beginning to the end, each for all of the time."""
-        return not (self.waiting or self.tells_from or self.changes)
+        return not (self.waiting or self.complete_from or self.changes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class MergeReplicas(StepNode):
 
     replicas: tuple[Node, ...]
     agreement: Agreement
-    ties_alike: bool = False
+    same_tie_order: bool = False
     """Whether the user says that rows of one time come in the same order in every replica."""
 
     attendance: Attendance = field(default_factory=Attendance)
@@ -100,7 +100,7 @@ class MergeReplicas(StepNode):
                 raise NeedsOrder.at(self.verb, replica.line)
         require_policy(self.left_out)
         self.side_outputs()  # made now, so that clashing columns are refused now
-        if self.ties_alike:
+        if self.same_tie_order:
             self._refuse_ties_alike()
         if len(self.attendance.waiting) == len(self.replicas):
             hint = "let one of them take part from the beginning"
@@ -112,10 +112,10 @@ class MergeReplicas(StepNode):
             (one for one in self.replicas if not (one.properties.ordered and one.properties.insert_only)), None
         )
         if wrong is not None:
-            facts, hint = {"replica": wrong.line}, "sort() or settle() each replica first, or leave ties_alike out"
-            raise PlanError(message("ties_alike is about replicas that come in order of time", facts, hint))
+            facts, hint = {"replica": wrong.line}, "sort() or settle() each replica first, or leave same_tie_order out"
+            raise PlanError(message("same_tie_order is about replicas that come in order of time", facts, hint))
         if not self.attendance.fixed:
-            hint = "leave ties_alike out: replicas that come later are merged event by event"
+            hint = "leave same_tie_order out: replicas that come later are merged event by event"
             raise PlanError(message("ties cannot be counted where replicas come and go", {}, hint))
 
     @property
@@ -131,7 +131,7 @@ class MergeReplicas(StepNode):
         if all(one.insert_only and one.ordered for one in facts) and self.attendance.fixed:
             if strict:
                 return Case.R0
-            if self.ties_alike or all(map(tells_ties_alike, self.replicas)):
+            if self.same_tie_order or all(map(tells_ties_alike, self.replicas)):
                 return Case.R1
             if all(one.keyed for one in facts):
                 return Case.R2
@@ -153,7 +153,7 @@ class MergeReplicas(StepNode):
         facts = [replica.properties for replica in self.replicas]
         extents = {one.extent for one in facts}
         order = {Case.R0: Order.STRICT, Case.R1: Order.TIES, Case.R2: Order.TIES}.get(self.case, Order.NONE)
-        return facts[0].but(
+        return facts[0].replace(
             order=order,
             extent=extents.pop() if len(extents) == 1 else Extent.INTERVALS,
             punctuated=order is Order.NONE,
@@ -171,7 +171,7 @@ class MergeReplicas(StepNode):
 
     def details(self) -> str:
         """How many, the case, who does not take part at once, and when events are told where that is chosen."""
-        waiting, later = len(self.attendance.waiting), len(self.attendance.tells_from)
+        waiting, later = len(self.attendance.waiting), len(self.attendance.complete_from)
         parts = [f"of {len(self.replicas)}", f"case {self.case.name}"]
         parts += [f"{waiting} waiting"] * bool(waiting)
         parts += [f"{later} joining later"] * bool(later)
@@ -199,10 +199,10 @@ class MergeReplicas(StepNode):
         if self.known:
             merge.take_for_replicas()
         if resume is None:
-            for port in sorted({*self.attendance.waiting, *self.attendance.tells_from}):
+            for port in sorted({*self.attendance.waiting, *self.attendance.complete_from}):
                 merge.detach(port)
-            for port, tells_from in self.attendance.tells_from.items():
-                merge.attach(port, tells_from)
+            for port, complete_from in self.attendance.complete_from.items():
+                merge.attach(port, complete_from)
         return merge
 
     def _built(self, where: str, resume: Any) -> ReplicaMerge[Any]:
@@ -215,13 +215,13 @@ class MergeReplicas(StepNode):
             case Case.R0:
                 return MergeStrictlyOrdered(*common, diverts=diverts)
             case Case.R1:
-                return MergeOrderedAlike(*common, diverts=diverts)
+                return MergeOrderedSameTies(*common, diverts=diverts)
             case Case.R2:
                 return MergeOrderedWithKey(*common, diverts=diverts)
             case Case.R3:
                 return MergeRevisedWithKey(*common, self.agreement, ordered, final=final, diverts=diverts)
             case Case.R4:
-                return MergeRevised(*common, self.agreement, ordered, final=final, diverts=diverts)
+                return MergeMultiset(*common, self.agreement, ordered, final=final, diverts=diverts)
 
 
 def refuse_clocks(replica: Node) -> None:
@@ -240,7 +240,7 @@ def refuse_clocks(replica: Node) -> None:
 
 def as_replica(node: Node) -> Node:
     """Make a stream fit to be merged: words that others may add to, and an end that promises nothing."""
-    return doubting_end(with_wide_dictionaries(node))
+    return with_untrusted_end(with_wide_dictionaries(node))
 
 
 def _chosen(agreement: Agreement) -> str:

@@ -17,7 +17,7 @@ from slackwater.operators.emission import LEFT_OUT
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.diverted_rows import left_out_schema
 from slackwater.operators.replicas.replica_names import ReplicaNames
-from slackwater.plan.nodes.ordering import JudgeLateness
+from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.replicas import Case, refuse_clocks
 from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, Where
 from slackwater.plan.properties import Order, Properties
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class MergeByColumn(JudgeLateness):
+class MergeByColumn(LatenessStep):
     """Tells once what several replicas tell whose rows are in one stream; new ones may appear while it runs."""
 
     by: str
@@ -74,13 +74,13 @@ class MergeByColumn(JudgeLateness):
     @property
     def properties(self) -> Properties:
         """Events come when they are complete, in no order, and it is said how far they are."""
-        return super().properties.but(order=Order.NONE)
+        return super().properties.replace(order=Order.NONE)
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """Late rows and rows that are left out, those that are diverted, with the columns that they came with."""
         outputs = dict(super().side_outputs())
         if self.left_out.diverted:
-            facts = self.input.properties.but(punctuated=False, untimed=False, order=Order.NONE, keyed=False)
+            facts = self.input.properties.replace(punctuated=False, untimed=False, order=Order.NONE, keyed=False)
             outputs[LEFT_OUT] = left_out_schema(self.input.schema, self.verb, by_column=True), facts
         return outputs
 

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import NeedsOrder, PlanError, message
 from slackwater.events.schema import EventSchema
 from slackwater.operators.assume_keyed import AssumeKeyedOperator
+from slackwater.operators.complete_at_end import CompleteAtEndOperator
 from slackwater.operators.emission import LATE
-from slackwater.operators.late_changes import JudgeChangesOperator, late_changes_schema
-from slackwater.operators.promise_at_end import PromiseAtEndOperator
-from slackwater.operators.replicas.settle import CleanseOperator
+from slackwater.operators.late_changes import LateChangesOperator, late_changes_schema
+from slackwater.operators.replicas.settle import SettleOperator
 from slackwater.operators.select import SelectOperator
 from slackwater.operators.where import WhereOperator
 from slackwater.plan.node import SideOutput, SourceNode, walk
 from slackwater.plan.nodes.ordering import Punctuate
-from slackwater.plan.nodes.rows import AssignWindow, AssumeOrdered, RowStep, Select, Stamp, Where, refuse_untimed
+from slackwater.plan.nodes.rows import AssignWindow, AssumeOrdered, Select, Stamp, UnaryNode, Where, refuse_untimed
 from slackwater.plan.probe import probe_computations
 from slackwater.plan.properties import Order, Properties
-from slackwater.policies.late import Fate, Late, not_a_policy
+from slackwater.policies.late import Late, LateAction, not_a_policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +71,7 @@ class SelectRevised(Select):
 
 
 @dataclass(frozen=True, eq=False)
-class JudgeChanges(RowStep):
+class LateChanges(UnaryNode):
     """Says which changes of a log came behind its own punctuations, and what becomes of them."""
 
     late: Late
@@ -80,7 +80,7 @@ class JudgeChanges(RowStep):
     def __post_init__(self) -> None:
         if not isinstance(self.late, Late):
             raise not_a_policy(self.late)
-        if self.late.fate is Fate.ADJUSTED:
+        if self.late.action is LateAction.ADJUSTED:
             hint = "choose Late.divert(), Late.drop() or Late.raise_error()"
             moved = "a late change cannot be moved: its event would be another one"
             raise PlanError(message(moved, {"late": "Late.adjust()"}, hint))
@@ -91,7 +91,7 @@ class JudgeChanges(RowStep):
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """The late changes, as rows, if they are diverted."""
-        if self.late.fate is not Fate.DIVERTED:
+        if self.late.action is not LateAction.DIVERTED:
             return {}
         facts = Properties(stamps=self.input.properties.stamps)
         return {LATE: (late_changes_schema(self.schema, self.verb), facts)}
@@ -106,11 +106,11 @@ class JudgeChanges(RowStep):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
-        return JudgeChangesOperator(self.schema, self.late, step, resume)
+        return LateChangesOperator(self.schema, self.late, step, resume)
 
 
 @dataclass(frozen=True, eq=False)
-class AssumeKeyed(RowStep):
+class AssumeKeyed(UnaryNode):
     """Declares that start and payload are a key; checked as it flows."""
 
     verb = "assume_keyed"
@@ -126,7 +126,7 @@ class AssumeKeyed(RowStep):
     @property
     def properties(self) -> Properties:
         """With a key, because it is checked."""
-        return self.input.properties.but(keyed=True)
+        return self.input.properties.replace(keyed=True)
 
     def details(self) -> str:
         """Nothing was chosen."""
@@ -144,16 +144,16 @@ class AssumeKeyed(RowStep):
 
 
 @dataclass(frozen=True, eq=False)
-class PromiseAtEnd(RowStep):
+class CompleteAtEnd(UnaryNode):
     """Takes the end of a stream as the promise that it has told everything before a time."""
 
     complete_before: Instant
-    verb = "promise_at_end"
+    verb = "complete_at_end"
 
     @property
     def properties(self) -> Properties:
         """The input's; it says by its end how far it is complete."""
-        return self.input.properties.but(punctuated=True)
+        return self.input.properties.replace(punctuated=True)
 
     def details(self) -> str:
         """The promise."""
@@ -165,14 +165,14 @@ class PromiseAtEnd(RowStep):
 
     def build(self, step: str, resume: Instant | None = None) -> Operator[Any]:  # noqa: ARG002 - it raises nothing
         """Make the operator."""
-        return PromiseAtEndOperator(self.schema.no_rows, self.complete_before, resume)
+        return CompleteAtEndOperator(self.schema.no_rows, self.complete_before, resume)
 
 
 @dataclass(frozen=True, eq=False)
-class DoubtEnd(RowStep):
+class UntrustedEnd(UnaryNode):
     """Takes the end of a stream for no promise: it may have been cut off."""
 
-    verb = "doubt_end"
+    verb = "untrusted_end"
 
     def details(self) -> str:
         """Nothing was chosen."""
@@ -184,25 +184,25 @@ class DoubtEnd(RowStep):
 
     def build(self, step: str, resume: Instant | None = None) -> Operator[Any]:  # noqa: ARG002 - it raises nothing
         """Make the operator."""
-        return PromiseAtEndOperator(self.schema.no_rows, resume=resume)
+        return CompleteAtEndOperator(self.schema.no_rows, resume=resume)
 
 
-def doubting_end(node: Node) -> Node:
+def with_untrusted_end(node: Node) -> Node:
     """Let no step promise, by the end of a stream, that nothing will follow; steps that hold no rows never do."""
     if all(isinstance(one, _SAY_NOTHING_AT_END) for one in walk(node)):
         return node
-    return DoubtEnd(node)
+    return UntrustedEnd(node)
 
 
 _SAY_NOTHING_AT_END = (
-    *(SourceNode, SideOutput, Where, Select, AssignWindow, Stamp, Punctuate, AssumeOrdered, AssumeKeyed, JudgeChanges),
-    *(PromiseAtEnd, DoubtEnd),
+    *(SourceNode, SideOutput, Where, Select, AssignWindow, Stamp, Punctuate, AssumeOrdered, AssumeKeyed, LateChanges),
+    *(CompleteAtEnd, UntrustedEnd),
 )
 """What a promise at the end of time cannot come from; one that promises less by its end is believed."""
 
 
 @dataclass(frozen=True, eq=False)
-class Settle(RowStep):
+class Settle(UnaryNode):
     """Puts events in order of time and applies their revisions: each is told once, with its last end."""
 
     verb = "settle"
@@ -215,7 +215,7 @@ class Settle(RowStep):
     @property
     def properties(self) -> Properties:
         """In order, and not revised any more; it says how far it has come."""
-        return self.input.properties.but(order=Order.TIES, insert_only=True, punctuated=True)
+        return self.input.properties.replace(order=Order.TIES, insert_only=True, punctuated=True)
 
     def details(self) -> str:
         """Nothing was chosen."""
@@ -227,7 +227,7 @@ class Settle(RowStep):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
-        return CleanseOperator(self.schema.no_rows, f"step {step!r}", resume)
+        return SettleOperator(self.schema.no_rows, f"step {step!r}", resume)
 
 
 def _is_live(node: Node) -> bool:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class RowStep(StepNode):
+class UnaryNode(StepNode):
     """A step with one input."""
 
     input: Node
@@ -55,7 +55,7 @@ class RowStep(StepNode):
 
 
 @dataclass(frozen=True, eq=False)
-class Where(RowStep):
+class Where(UnaryNode):
     """Keeps the rows that satisfy a predicate."""
 
     predicate: Computation
@@ -80,7 +80,7 @@ class Where(RowStep):
 
 
 @dataclass(frozen=True, eq=False)
-class Select(RowStep):
+class Select(UnaryNode):
     """Chooses and computes payload columns."""
 
     outputs: Mapping[str, str | Computation]
@@ -108,7 +108,7 @@ class Select(RowStep):
         kept = {what for what in self.outputs.values() if isinstance(what, str)}
         kept |= {what.name for what in self.outputs.values() if isinstance(what, _WideDictionary)}
         whole = kept.issuperset(self.input.schema.payload.names)
-        return self.input.properties.but(keyed=self.input.properties.keyed and whole)
+        return self.input.properties.replace(keyed=self.input.properties.keyed and whole)
 
     def _payload_outputs(self) -> Outputs:
         times = {column.name for column in self.input.schema.time_columns()}
@@ -128,7 +128,7 @@ class Select(RowStep):
 
 
 @dataclass(frozen=True, eq=False)
-class MapBatches(RowStep):
+class MapBatches(UnaryNode):
     """Replaces the payload columns by those that a user's function answers, row for row."""
 
     function: BatchFunction
@@ -167,7 +167,7 @@ class MapBatches(RowStep):
     @property
     def properties(self) -> Properties:
         """Rows that differed may be answered alike."""
-        return self.input.properties.but(keyed=False)
+        return self.input.properties.replace(keyed=False)
 
     def details(self) -> str:
         """The function's name."""
@@ -183,7 +183,7 @@ class MapBatches(RowStep):
 
 
 @dataclass(frozen=True, eq=False)
-class AssignWindow(RowStep):
+class AssignWindow(UnaryNode):
     """Gives every event the interval of its window."""
 
     window: Window
@@ -209,10 +209,10 @@ class AssignWindow(RowStep):
         """Hopping deals one event to several windows, so it loses the order but says what is complete."""
         facts = self.input.properties
         if isinstance(self.window, Sliding):
-            return facts.but(extent=Extent.INTERVALS)
+            return facts.replace(extent=Extent.INTERVALS)
         if isinstance(self.window, Hopping):
-            return facts.but(extent=Extent.WINDOWS, order=Order.NONE, punctuated=facts.progressive)
-        return facts.but(extent=Extent.WINDOWS, order=Order.TIES if facts.ordered else Order.NONE)
+            return facts.replace(extent=Extent.WINDOWS, order=Order.NONE, punctuated=facts.progressive)
+        return facts.replace(extent=Extent.WINDOWS, order=Order.TIES if facts.ordered else Order.NONE)
 
     @property
     def verb(self) -> str:
@@ -241,7 +241,7 @@ class AssignWindow(RowStep):
 
 
 @dataclass(frozen=True, eq=False)
-class AssumeOrdered(RowStep):
+class AssumeOrdered(UnaryNode):
     """Declares that a stream comes in order of time; checked as it flows."""
 
     strictly: bool = field(default=False, kw_only=True)
@@ -256,8 +256,8 @@ class AssumeOrdered(RowStep):
     def properties(self) -> Properties:
         """Ordered, because it is checked; where each time has one event, start and payload are a key."""
         if self.strictly:
-            return self.input.properties.but(order=Order.STRICT, keyed=True)
-        return self.input.properties.but(order=Order.TIES)
+            return self.input.properties.replace(order=Order.STRICT, keyed=True)
+        return self.input.properties.replace(order=Order.TIES)
 
     def details(self) -> str:
         """Whether ties are ruled out."""
@@ -275,7 +275,7 @@ class AssumeOrdered(RowStep):
 
 
 @dataclass(frozen=True, eq=False)
-class Stamp(RowStep):
+class Stamp(UnaryNode):
     """Gives latent events the time at which they are processed."""
 
     verb = "stamp"
@@ -283,7 +283,7 @@ class Stamp(RowStep):
     @property
     def properties(self) -> Properties:
         """Ordered by nature: processing time does not go back."""
-        return self.input.properties.but(stamps=Stamps.PROCESSED, order=Order.TIES)
+        return self.input.properties.replace(stamps=Stamps.PROCESSED, order=Order.TIES)
 
     def details(self) -> str:
         """Nothing was chosen."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from slackwater.operators.punctuate import WHEN_TOLD, PunctuateOperator
-from slackwater.plan.nodes.ordering import JudgeLateness
+from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator
+from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, Where
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
@@ -26,7 +26,7 @@ _NO_PROMISE: Final = (FOREVER,)
 
 
 @dataclass(frozen=True, eq=False)
-class JudgePromises(JudgeLateness):
+class SourceLateness(LatenessStep):
     """Says which rows came behind a promise of their source, and what becomes of them."""
 
     chosen: bool = True
@@ -35,7 +35,7 @@ class JudgePromises(JudgeLateness):
     verb = "judge"
 
     @classmethod
-    def behind(cls, source: Node, late: Late | None) -> JudgePromises:
+    def behind(cls, source: Node, late: Late | None) -> SourceLateness:
         """Judge the rows of a source; None for the policy means that nobody chose one."""
         never = Every.rows(FOREVER)
         return cls(source, _NO_PROMISE, never, Late.divert() if late is None else late, chosen=late is not None)
@@ -50,18 +50,18 @@ class JudgePromises(JudgeLateness):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator: a punctuate that passes on what its input promises, and promises no more."""
-        return PunctuateOperator(self.input.schema, self.patiences, WHEN_TOLD, self.late, step, resume)
+        return PunctuateOperator(self.input.schema, self.patiences, DRIVEN_BY_RUNNER, self.late, step, resume)
 
 
-def judged_later(node: Node) -> Node:
+def without_source_lateness(node: Node) -> Node:
     """The same stream without a step that judges its source's promises, where nobody chose what that one does.
 
     For steps that judge by a patience, and by the promises of their input. Steps between the two treat each row by
     itself, late or not.
     """
-    if isinstance(node, JudgePromises) and not node.chosen:
+    if isinstance(node, SourceLateness) and not node.chosen:
         return node.input
     if isinstance(node, Where | Select | MapBatches | AssignWindow):
-        source = judged_later(node.input)
-        return node if source is node.input else node.reading(source)
+        source = without_source_lateness(node.input)
+        return node if source is node.input else node.with_inputs(source)
     return node

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node
 
 
-def rewrite_judged_bands(
+def rewrite_band_aggregates(
     roots: tuple[Node, ...], make: Callable[[BandedAggregate, Punctuate, Node], BandedAggregate | None]
 ) -> list[Node]:
     """Return the same plans with such aggregates made anew, out of what they were, their judge, and what that reads.
@@ -45,11 +45,11 @@ def rewrite_judged_bands(
                 made[node], made[judged[node]] = anew.bands[0], anew
         if node not in made:
             sources = [made[source] for source in node.inputs]
-            made[node] = node if sources == list(node.inputs) else node.reading(*sources)
+            made[node] = node if sources == list(node.inputs) else node.with_inputs(*sources)
     return [made[root] for root in roots]
 
 
-def steps_behind_judge(node: BandedAggregate) -> tuple[AssignWindow | Select, ...]:
+def steps_behind_bands(node: BandedAggregate) -> tuple[AssignWindow | Select, ...]:
     """The steps between the judge and the aggregate, in the order in which they are done, of one band."""
     return tuple(step for step in reversed(_way_up(node.bands[0])) if isinstance(step, AssignWindow | Select))
 

@@ -33,7 +33,7 @@ def with_last_punctuations(*roots: Node) -> list[Node]:
     made: dict[Node, Node] = {}
     for node in nodes:
         sources = [made[source] for source in node.inputs]
-        made[node] = node if sources == list(node.inputs) else node.reading(*sources)
+        made[node] = node if sources == list(node.inputs) else node.with_inputs(*sources)
         if isinstance(node, Punctuate) and node not in roots and _all_obey_the_last(node, readers, roots):
             made[node] = replace(node, input=sources[0], only_last=True)
     return [made[root] for root in roots]

@@ -34,13 +34,13 @@ def without_needless_sorts(*roots: Node) -> list[Node]:
     made: dict[Node, Node] = {}
     for node in nodes:
         sources = [made[source] for source in node.inputs]
-        made[node] = node if sources == list(node.inputs) else node.reading(*sources)
+        made[node] = node if sources == list(node.inputs) else node.with_inputs(*sources)
         if isinstance(node, AggregateStep) and not isinstance(node, EarlyAggregate):
             unsorted = _without_sort(node.input, readers, hops=not node.keys)
             if unsorted is not None:
                 window, sort = unsorted
-                below = made[sort.input] if window is None else window.reading(made[sort.input])
-                made[node] = replace(node.reading(below), sort_left_out=True)
+                below = made[sort.input] if window is None else window.with_inputs(made[sort.input])
+                made[node] = replace(node.with_inputs(below), sort_left_out=True)
     return [made[root] for root in roots]
 
 

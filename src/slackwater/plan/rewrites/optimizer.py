@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from slackwater.plan.rewrites.last_punctuations import with_last_punctuations
 from slackwater.plan.rewrites.needless_sorts import without_needless_sorts
 from slackwater.plan.rewrites.panes import in_panes
-from slackwater.plan.rewrites.preaggregate_bands import dealing_groups
+from slackwater.plan.rewrites.preaggregate_bands import preaggregate_in_bands
 from slackwater.plan.rewrites.sort_as_needed import sort_as_needed
 from slackwater.plan.rewrites.unread_bands import without_unread_bands
 from slackwater.plan.rewrites.unread_columns import without_unread_columns
@@ -27,4 +27,4 @@ def as_planned(*roots: Node) -> list[Node]:
 
 def as_run(*roots: Node) -> list[Node]:
     """Return plans as the in-process runner does them, at less cost still."""
-    return with_last_punctuations(*dealing_groups(*as_planned(*roots)))
+    return with_last_punctuations(*preaggregate_in_bands(*as_planned(*roots)))

@@ -63,7 +63,7 @@ def in_panes(*roots: Node) -> list[Node]:
     made: dict[Node, Node] = {}
     for node in nodes:
         sources = [made[source] for source in node.inputs]
-        made[node] = node if sources == list(node.inputs) else node.reading(*sources)
+        made[node] = node if sources == list(node.inputs) else node.with_inputs(*sources)
         if isinstance(node, AggregateStep) and not isinstance(node, EarlyAggregate):
             hopping = node.input
             if _can_be_panes(hopping, keys=bool(node.keys)) and readers[hopping] == 1:

@@ -13,12 +13,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slackwater.operators.aggregate.group_rows import GroupRows
-from slackwater.operators.aggregate.preaggregate import DealGroups
+from slackwater.operators.aggregate.preaggregate import Preaggregate
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.plan.nodes.aggregating import summed_up_in_words
 from slackwater.plan.nodes.bands import outputs_of
 from slackwater.plan.nodes.ordering import Punctuate
-from slackwater.plan.rewrites.band_aggregates import rewrite_judged_bands, steps_behind_judge
+from slackwater.plan.rewrites.band_aggregates import rewrite_band_aggregates, steps_behind_bands
 
 if TYPE_CHECKING:
     from typing import Any
@@ -77,17 +77,17 @@ class PunctuateGroups(Punctuate):
             step,
             resume,
             self.windows,
-            deal_groups=DealGroups(steps, self.rows_to_groups.groups, self.windows.size),
+            preaggregate=Preaggregate(steps, self.rows_to_groups.groups, self.windows.size),
         )
 
 
-def dealing_groups(*roots: Node) -> list[Node]:
+def preaggregate_in_bands(*roots: Node) -> list[Node]:
     """Return the same plans, in which rows are summed up before they are dealt to bands, wherever that can be done."""
-    return rewrite_judged_bands(roots, _dealing_groups)
+    return rewrite_band_aggregates(roots, _preaggregated)
 
 
-def _dealing_groups(node: BandedAggregate, judge: Punctuate, rows: Node) -> BandedAggregate:
-    steps = steps_behind_judge(node)
+def _preaggregated(node: BandedAggregate, judge: Punctuate, rows: Node) -> BandedAggregate:
+    steps = steps_behind_bands(node)
     groups = GroupRows(steps[-1].schema, node.keys, node.aggregates, node.verb, counted=False)
     chosen = {one.name: getattr(judge, one.name) for one in fields(judge)}
     dealing = PunctuateGroups(**{**chosen, "input": rows}, rows_to_groups=RowsToGroups(steps, groups))

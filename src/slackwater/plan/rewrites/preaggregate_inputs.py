@@ -18,8 +18,8 @@ from slackwater.operators.aggregate.group_rows import GroupRows
 from slackwater.plan.node import Node
 from slackwater.plan.nodes.aggregating import summed_up_in_words
 from slackwater.plan.nodes.bands import outputs_of
-from slackwater.plan.rewrites.band_aggregates import rewrite_judged_bands, steps_behind_judge
-from slackwater.policies.late import Fate
+from slackwater.plan.rewrites.band_aggregates import rewrite_band_aggregates, steps_behind_bands
+from slackwater.policies.late import LateAction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,16 +69,16 @@ class SumUp(Node):
         return "done where rows are read: groups are moved, not rows"
 
 
-def summed_up_where_read(*roots: Node) -> list[Node]:
+def preaggregate_in_inputs(*roots: Node) -> list[Node]:
     """Return the same plans, in which rows are summed up as soon as they are read, wherever that can be done."""
-    return rewrite_judged_bands(roots, _summed_up)
+    return rewrite_band_aggregates(roots, _preaggregated)
 
 
-def _summed_up(node: BandedAggregate, judge: Punctuate, rows: Node) -> BandedAggregate | None:
-    if judge.late.fate is not Fate.DROPPED:
+def _preaggregated(node: BandedAggregate, judge: Punctuate, rows: Node) -> BandedAggregate | None:
+    if judge.late.action is not LateAction.DROPPED:
         return None
-    for step in steps_behind_judge(node):
-        rows = step.reading(rows)
+    for step in steps_behind_bands(node):
+        rows = step.with_inputs(rows)
     summed_up = SumUp(rows, node.keys, node.aggregates)
-    judged = replace(judge, input=summed_up, stands_for=summed_up.groups.stands_for)
+    judged = replace(judge, input=summed_up, event_count_column=summed_up.groups.event_count_column)
     return replace(node, bands=tuple(outputs_of(judged, len(node.bands))), groups=summed_up.groups)

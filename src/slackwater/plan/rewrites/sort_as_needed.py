@@ -18,7 +18,7 @@ from slackwater.plan.nodes.combining import Union
 from slackwater.plan.nodes.deduplicate import Deduplicate
 from slackwater.plan.nodes.ordering import Sort
 from slackwater.plan.nodes.revisions import AssumeKeyed
-from slackwater.plan.nodes.rows import AssignWindow, MapBatches, RowStep, Select, Where, is_narrow
+from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, UnaryNode, Where, is_narrow
 from slackwater.policies.windows import Hopping
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def sort_as_needed(*roots: Node) -> list[Node]:
         sources = [made[source] for source in node.inputs]
         below = sources[0] if sources else None
         if isinstance(below, Sort) and isinstance(node, Deduplicate) and readers[node.input] == 1:
-            made[node] = node.reading(below.input)  # it puts rows in order itself
+            made[node] = node.with_inputs(below.input)  # it puts rows in order itself
         elif isinstance(below, Sort) and _needs_no_order(node) and node not in in_order and readers[node.input] == 1:
-            made[node] = replace(below, input=node.reading(below.input), moved=(*below.moved, node.verb))
+            made[node] = replace(below, input=node.with_inputs(below.input), moved=(*below.moved, node.verb))
         else:
-            made[node] = node if sources == list(node.inputs) else node.reading(*sources)
+            made[node] = node if sources == list(node.inputs) else node.with_inputs(*sources)
     return [made[root] for root in roots]
 
 
@@ -62,7 +62,7 @@ def _windows_before(node: Node) -> Iterator[Node]:
             yield from _windows_before(source)
 
 
-def _needs_no_order(node: Node) -> TypeGuard[RowStep]:
+def _needs_no_order(node: Node) -> TypeGuard[UnaryNode]:
     """Whether a step treats each row by itself, leaves an ordered stream ordered, and gives what can be sorted."""
     if isinstance(node, Select) and any(is_narrow(field.type) for field in node.schema.payload):
         return False  # a sort brings rows of several batches together, whose words need not fit then

@@ -25,7 +25,7 @@ def without_unread_bands(*roots: Node) -> list[Node]:
     made: dict[Node, Node] = {}
     for node in nodes:
         sources = [made[source] for source in node.inputs]
-        made[node] = node if sources == list(node.inputs) else node.reading(*sources)
+        made[node] = node if sources == list(node.inputs) else node.with_inputs(*sources)
         # Where only the late rows are read, they are those of the last band, as they were written.
         if isinstance(node, Punctuate) and node in main:
             bands = [0, *(band for band in range(1, len(node.patiences)) if (node, band_output(band)) in side)]

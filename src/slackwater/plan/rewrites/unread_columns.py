@@ -17,7 +17,7 @@ from slackwater.plan.nodes.aggregating import AggregateStep
 from slackwater.plan.nodes.bands import BandedAggregate
 from slackwater.plan.nodes.ordering import Punctuate, Sort
 from slackwater.plan.nodes.rows import AssignWindow, Select
-from slackwater.policies.late import Fate
+from slackwater.policies.late import LateAction
 
 if TYPE_CHECKING:
     from slackwater.plan.node import Node
@@ -53,7 +53,7 @@ def without_unread_columns(*roots: Node) -> list[Node]:
         elif isinstance(node, AssignWindow):
             made[node] = replace(node, input=sources[0])  # its own columns depend on those of its input
         else:
-            made[node] = node.reading(*sources)
+            made[node] = node.with_inputs(*sources)
     return [made[root] for root in roots]
 
 
@@ -68,7 +68,7 @@ def columns_read_by(node: Node, names: Names, source: Node) -> Names:
             return names
         case Sort():
             return names
-        case Punctuate() if node.late.fate not in {Fate.DIVERTED, Fate.REFUSED}:
+        case Punctuate() if node.late.action not in {LateAction.DIVERTED, LateAction.REFUSED}:
             return names
         case AssignWindow():
             shown = source.schema.shown

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from slackwater.plan.node import Node, SideOutput, SourceNode, StepNode, name_steps
-from slackwater.plan.nodes.ordering import JudgeLateness
+from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.replicas import MergeReplicas
 from slackwater.plan.rewrites.optimizer import as_run
-from slackwater.policies.cadence import Occasion
+from slackwater.policies.cadence import CadenceUnit
 from slackwater.runners.in_process.graph_parts import Arc, Step
 from slackwater.runners.in_process.replicas import take_attendance
 from slackwater.runners.in_process.snapshot import describe_steps, require_same_plan
@@ -110,6 +110,6 @@ def _batches_mean_nothing(nodes: Iterable[Node]) -> bool:
 
     Where several sources have no times, their rows pass a union as they are read, a push of each in turn.
     """
-    by_batch = any(isinstance(node, JudgeLateness) and node.cadence.occasion is Occasion.BATCH for node in nodes)
+    by_batch = any(isinstance(node, LatenessStep) and node.cadence.unit is CadenceUnit.BATCH for node in nodes)
     sources = [node for node in nodes if isinstance(node, SourceNode)]
     return not by_batch and (len(sources) == 1 or not any(source.properties.latent for source in sources))

@@ -36,7 +36,7 @@ class ReplicaStanding:
     ended: bool
     """Whether it has sent its last."""
 
-    tells_from: Instant
+    complete_from: Instant
     complete_before: Instant
     """Its last promise."""
 
@@ -74,7 +74,7 @@ class ReplicaStanding:
             return "not attached"
         if self.joined:
             return ""
-        why = f"tells everything from {self._show(self.tells_from)} on"
+        why = f"tells everything from {self._show(self.complete_from)} on"
         why += f"; the merged stream is complete before {self._show(self.merged_before)}"
         why += ", and no other replica is left to bring it further" if self.alone else ""
         if self.takes_over_past > BEGINNING:
@@ -114,7 +114,7 @@ def standings_by_column(step: str, merge: MergeByColumnOperator, *, calendar: bo
             attached=True,
             joined=one.leads,
             ended=False,
-            tells_from=one.tells_from,
+            complete_from=one.complete_from,
             complete_before=one.complete_before,
             merged_before=merge.complete_before,
             alone=False,

@@ -19,7 +19,7 @@ from slackwater.operators.replicas.replica_merge import ReplicaMerge
 from slackwater.plan.node import Node, SideOutput, SourceNode, walk
 from slackwater.plan.nodes.compare_replicas import CompareReplicas
 from slackwater.plan.nodes.replicas import MergeReplicas, as_replica
-from slackwater.plan.nodes.revisions import DoubtEnd, PromiseAtEnd
+from slackwater.plan.nodes.revisions import CompleteAtEnd, UntrustedEnd
 from slackwater.plan.rewrites.optimizer import as_run
 from slackwater.runners.in_process.graph_parts import Arc, Step
 from slackwater.runners.in_process.replica_failures import reason_of
@@ -98,19 +98,19 @@ class Replicas:
             hint = "attach another replica before the last one ends"
             raise PlanError(message("this merge has ended: all its replicas had", facts, hint))
 
-    def attach(self, arc: Arc, tells_from: Instant) -> None:
+    def attach(self, arc: Arc, complete_from: Instant) -> None:
         """Listen to a replica."""
         if arc.heard and not arc.ended:
             raise PlanError(message("this replica is attached already", self._facts(arc), "detach it first"))
         self.require_source(arc)
-        _merge_of(arc).attach(arc.port, tells_from)
+        _merge_of(arc).attach(arc.port, complete_from)
         arc.heard, arc.asleep, arc.ended = True, False, False
         arc.consumer.open_inputs += 1
 
     def require_source(self, arc: Arc) -> None:
         """Refuse a replica from which no row can come any more."""
         if self._has_ended(arc):
-            hint = "attach a stream with a new source instead of it: attach(new, tells_from=..., instead_of=old)"
+            hint = "attach a stream with a new source instead of it: attach(new, complete_from=..., instead_of=old)"
             raise PlanError(message("this replica has ended, and tells nothing any more", self._facts(arc), hint))
 
     def _facts(self, arc: Arc) -> dict[str, str]:
@@ -183,7 +183,7 @@ class Replicas:
                     facts = {**facts, "shared": producer.name}
                     raise PlanError(message("this replica shares a step with others, and cannot be replaced", facts))
 
-    def doubt_end_of(self, source: SourceDriver) -> None:
+    def mark_end_untrusted(self, source: SourceDriver) -> None:
         """Tell who reads replicas which of them get nothing but flushes any more, now that a source has ended."""
         for step, node in self._graph.nodes.items():
             if not isinstance(node, MergeReplicas | CompareReplicas):
@@ -199,7 +199,7 @@ class Replicas:
     def _flushes(self, arc: Arc) -> bool:
         """Whether steps of a replica flush at its end, which nobody has said to be more than a cut."""
         node = self._graph.nodes.get(arc.producer)
-        return isinstance(node, DoubtEnd) and not any(isinstance(one, PromiseAtEnd) for one in walk(node))
+        return isinstance(node, UntrustedEnd) and not any(isinstance(one, CompleteAtEnd) for one in walk(node))
 
     def waits_to_join(self, arc: Arc) -> bool:
         """Whether a replica is attached and its promises do not count yet."""
@@ -228,7 +228,7 @@ class Replicas:
                 attached=replica.attached,
                 joined=has_joined,
                 ended=self._has_ended(arc),
-                tells_from=replica.tells_from,
+                complete_from=replica.complete_from,
                 complete_before=replica.said,
                 merged_before=merged_before,
                 alone=replica.attached and not has_joined and not any(leading),

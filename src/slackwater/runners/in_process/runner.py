@@ -187,7 +187,7 @@ class InProcessRunner:
 
     # ---- replicas that come and go -------------------------------------------------------------------------------
 
-    def attach(self, replica: Node, tells_from: Instant, instead_of: Node | None = None) -> None:
+    def attach(self, replica: Node, complete_from: Instant, instead_of: Node | None = None) -> None:
         """Listen, from the next step on, to a replica that tells everything from a time on.
 
         It waited, was detached, or is a new stream of the same plan that comes instead of a replica that is over.
@@ -202,7 +202,7 @@ class InProcessRunner:
         elif arc.cut:
             self._replicas.require_source(arc)
             self._put_back(arc)
-        self._replicas.attach(arc, tells_from)
+        self._replicas.attach(arc, complete_from)
         self._at_once(lambda: self._divert_left_out(arc))
         self._asleep = sources_asleep(self._graph)
         self._wake.set()
@@ -509,7 +509,7 @@ class InProcessRunner:
                 self._put(source, batch)
         if source.exhausted:
             source.end_sent = True
-            self._replicas.doubt_end_of(source)
+            self._replicas.mark_end_untrusted(source)
             self._put(source, None)
         return batch is not None or source.end_sent
 

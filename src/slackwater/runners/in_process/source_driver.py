@@ -26,7 +26,7 @@ from slackwater.events.shown_values import show_row
 from slackwater.kernels.progress.follow_punctuations import NOBODY, follow_punctuations
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
 from slackwater.operators.interest import Interest
-from slackwater.operators.late_changes import JudgeChangesOperator
+from slackwater.operators.late_changes import LateChangesOperator
 from slackwater.plan.feed import GivesTogether, HeedsFeedback
 from slackwater.plan.properties import Stamps
 from slackwater.policies.punctuations import When
@@ -168,7 +168,7 @@ class SourceDriver(Output):
         """Hold a source that brings punctuations of its own to them."""
         if batch.kind is None and self._said == BEGINNING:
             return
-        if any(isinstance(arc.consumer.operator, JudgeChangesOperator) for arc in self.arcs):
+        if any(isinstance(arc.consumer.operator, LateChangesOperator) for arc in self.arcs):
             return  # who has a policy for changes that come too late
         said, broken = follow_punctuations(concerned_from(batch), batch.kinds(), int(Kind.PUNCTUATE), self._said)
         if broken != NOBODY:

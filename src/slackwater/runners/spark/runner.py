@@ -21,8 +21,8 @@ from slackwater.runners.spark.planning.shard_count import default_shards, shards
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.query import OBSERVED, Ending, SparkQuery
 from slackwater.runners.spark.settings import PARTITIONS, WithPartitions, require_settings, settled, stream_settings
-from slackwater.runners.spark.shard.host import RELEASED_SPARK, HostAll, ShardHost
-from slackwater.runners.spark.shard.idle_sources import Silence, as_timeout
+from slackwater.runners.spark.shard.host import RELEASED_SPARK, BatchHost, ShardHost
+from slackwater.runners.spark.shard.idle_sources import IdleTimeout, as_timeout
 from slackwater.runners.spark.shard.metrics import METRICS
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.source import SparkFeed
@@ -91,9 +91,9 @@ def start_together(
         raise PlanError(message("start() is for streaming DataFrames", {}, "use to_spark() for those that end"))
     named = _sinks_of(plan, [main for _, main in streams], {LATE: late, LEFT_OUT: left_out}, metrics)
     sinks = {output: resolved(as_sink(sink), session) for output, sink in named.items()}
-    takers = takers_of(sinks, _columns(plan, session))
+    bindings = takers_of(sinks, _columns(plan, session))
     described = {**plan.described(), "timeout": "none" if longest_silence is None else "some"}
-    run, claims = claims_of(session, takers, place_of(session, checkpoint), frames, described)
+    run, claims = claims_of(session, bindings, place_of(session, checkpoint), frames, described)
     fresh = Shard(plan, timeout=longest_silence)
     for state in fresh.snapshot().values():  # what cannot run is refused before Spark starts
         form_of(state, numbers_of=lambda leaf: (id(leaf),))
@@ -104,7 +104,7 @@ def start_together(
         packed = packed.union(flush.rows())
     released = _observed(_hosted(plan, packed, longest_silence))
     run.write(session)
-    owned = [replace(taker, sink=claim.take(session)) for taker, claim in zip(takers, claims, strict=True)]
+    owned = [replace(binding, sink=claim.take(session)) for binding, claim in zip(bindings, claims, strict=True)]
     outputs = WriteOutputs(owned, run, with_timers=longest_silence is not None)
     partitions = str(session.conf.get(PARTITIONS))
 
@@ -146,13 +146,13 @@ def to_frame(
         require_settings(session, plan.wanted_shards)
         released = _hosted(plan, packed, longest_silence)
     else:
-        released = packed.repartition(plan.shards, "shard").mapInArrow(HostAll(plan), RELEASED_SPARK)
+        released = packed.repartition(plan.shards, "shard").mapInArrow(BatchHost(plan), RELEASED_SPARK)
     return rows_of_outputs(released, [MAIN], _columns(plan, session)[MAIN])
 
 
 def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> DataFrame:
     if timeout is not None:
-        Silence.in_plan(plan, timeout)  # what cannot work is refused now
+        IdleTimeout.in_plan(plan, timeout)  # what cannot work is refused now
     host = ShardHost(plan, timeout)
     # With a clock Spark runs a micro-batch at every trigger, though there are no rows.
     time_mode = "None" if timeout is None else "ProcessingTime"
@@ -217,11 +217,11 @@ def _feed_of(source: SourceNode) -> SparkFeed:
 
 def _frames_of(plan: ShardPlan) -> list[DataFrame]:
     """The DataFrame of each way in; either all of them end or none does."""
-    frames = [_frame_of(inlet.source) for inlet in plan.inlets]
+    frames = [_frame_of(pipeline.source) for pipeline in plan.pipelines]
     if len({frame.isStreaming for frame in frames}) > 1:
         facts = {
-            inlet.source.name: "streaming" if f.isStreaming else "ends"
-            for inlet, f in zip(plan.inlets, frames, strict=True)
+            pipeline.source.name: "streaming" if f.isStreaming else "ends"
+            for pipeline, f in zip(plan.pipelines, frames, strict=True)
         }
         raise PlanError(message("a query reads streaming DataFrames, or such that end, not both", facts))
     return frames
@@ -298,8 +298,8 @@ def _sinks_of_diverted(
 
 def _packed(plan: ShardPlan, chunk_rows: int) -> DataFrame:
     """The rows of all ways in, packed for the shards."""
-    ways = zip(packs_of(plan, chunk_rows), plan.inlets, strict=True)
-    packed = [_feed_of(inlet.source).packed(pack, inlet) for pack, inlet in ways]
+    ways = zip(packs_of(plan, chunk_rows), plan.pipelines, strict=True)
+    packed = [_feed_of(pipeline.source).packed(pack, pipeline) for pack, pipeline in ways]
     return reduce(lambda one, other: one.union(other), packed)
 
 

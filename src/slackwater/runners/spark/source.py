@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slackwater.plan.feed import Reader
     from slackwater.progress.clock import Clock
     from slackwater.runners.spark.input.packing import Pack
-    from slackwater.runners.spark.planning.shard_plan import Inlet
+    from slackwater.runners.spark.planning.shard_plan import InputPipeline
 
 
 Frame: TypeAlias = "DataFrame"
@@ -49,10 +49,10 @@ class SparkFeed:
         """Refuse: rows do not leave Spark."""
         _refuse_in_process(self.name)
 
-    def packed(self, pack: Pack, inlet: Inlet) -> DataFrame:
+    def packed(self, pack: Pack, pipeline: InputPipeline) -> DataFrame:
         """The rows, packed, after the steps of a way in: the first of them done by Spark, as far as it can."""
         assert self.frame is not None
-        treated, schema, done = run_natively(self.frame, inlet.source, inlet.steps)
+        treated, schema, done = run_natively(self.frame, pipeline.source, pipeline.steps)
         rest = replace(pack, schema=schema, steps=pack.steps[done:])
         return with_numbers_for_times(treated).mapInArrow(rest, PACKED_SPARK)
 

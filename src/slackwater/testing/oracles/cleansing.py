@@ -76,7 +76,7 @@ class Told:
     """What a replica has told, with its last punctuation, and from when on it is compared."""
 
     table: TemporalTable
-    tells_from: Instant = BEGINNING
+    complete_from: Instant = BEGINNING
     final: bool = False
     """Whether it never revises anything."""
 
@@ -85,7 +85,7 @@ class Told:
 
     def takes_part(self, event: TemporalEvent) -> bool:
         """Whether it can be asked about an event: it tells of that time, and the event is frozen there."""
-        return event.start >= self.tells_from and self.is_over(event, self.table.complete_before)
+        return event.start >= self.complete_from and self.is_over(event, self.table.complete_before)
 
     def is_over(self, event: TemporalEvent, complete_before: Instant) -> bool:
         """Whether it cannot change any more that there is such an event, or none."""

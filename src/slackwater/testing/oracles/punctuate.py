@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slackwater.events.elements import Element, Insert, Punctuate
-from slackwater.policies.cadence import Cadence, Occasion
-from slackwater.policies.late import Fate, Late
+from slackwater.policies.cadence import Cadence, CadenceUnit
+from slackwater.policies.late import Late, LateAction
 from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Duration, Instant
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def punctuate_oracle(
     `untimed` says that rows may have no time. `windows` are those that rows are given next: promises are their starts.
 
     >>> rows = [Insert(("a",), 20, 21), Insert(("b",), 14, 15), Insert(("c",), 15, 16)]
-    >>> found = punctuate_oracle([rows], [5], Cadence(Occasion.ROWS, 1), Late.divert(), points=True)
+    >>> found = punctuate_oracle([rows], [5], Cadence(CadenceUnit.ROWS, 1), Late.divert(), points=True)
     >>> [str(element) for element in found.bands[0]], [str(row) for row in found.diverted]
     (["insert(('a',), 20, 21)", 'punctuate(15)', "insert(('c',), 15, 16)"], ["insert(('b', 15, 1), 14, 15)"])
     """
@@ -105,7 +105,7 @@ class _Dealer:
         before = self._high_water
         if self._is_untimed(row):
             self._treat_late(row, self._bounds[-1])
-            is_instant = last_of_batch and self._cadence.occasion is Occasion.BATCH
+            is_instant = last_of_batch and self._cadence.unit is CadenceUnit.BATCH
         else:
             fitting = [band for band, bound in enumerate(self._bounds) if row.start >= bound]
             if fitting:
@@ -123,12 +123,12 @@ class _Dealer:
         return self._lets_untimed_in and row.start == UNTIMED
 
     def _is_instant(self, before: Instant, *, last_of_batch: bool) -> bool:
-        match self._cadence.occasion:
-            case Occasion.ROWS:
+        match self._cadence.unit:
+            case CadenceUnit.ROWS:
                 return self._rows % self._cadence.length == 0
-            case Occasion.TIME:
+            case CadenceUnit.TIME:
                 return self._high_water // self._cadence.length > before // self._cadence.length
-            case Occasion.BATCH:
+            case CadenceUnit.BATCH:
                 return last_of_batch
 
     def _promise(self, band: int, complete_before: Instant) -> None:
@@ -139,17 +139,17 @@ class _Dealer:
             self.dealt.bands[band].append(Punctuate(complete_before))
 
     def _treat_late(self, row: Insert, bound: Instant) -> None:
-        match self._late.fate:
-            case Fate.REFUSED:
+        match self._late.action:
+            case LateAction.REFUSED:
                 self.dealt.refused = row
-            case Fate.DROPPED:
+            case LateAction.DROPPED:
                 self.dealt.late += 1
-            case Fate.DIVERTED:
+            case LateAction.DIVERTED:
                 assert isinstance(row.payload, tuple)
                 missed = (None, None) if self._is_untimed(row) else (bound, min(bound - row.start, FOREVER))
                 self.dealt.diverted.append(Insert((*row.payload, *missed), row.start, row.end))
                 self.dealt.late += 1
-            case Fate.ADJUSTED:
+            case LateAction.ADJUSTED:
                 self._adjust(row, bound)
 
     def _adjust(self, row: Insert, bound: Instant) -> None:

@@ -13,7 +13,7 @@ import slackwater as sw
 from slackwater.errors import PlanError, RunError, Superseded
 from slackwater.runners.spark.checkpoint.ownership import Run, next_run
 from slackwater.runners.spark.output.folder_sink import FolderSink, OwnedFolder, Stretch, next_stretch
-from slackwater.runners.spark.output.sinks import Taker, as_sink, takers_of
+from slackwater.runners.spark.output.sinks import SinkBinding, as_sink, takers_of
 from slackwater.runners.spark.shard.metrics import METRICS
 from slackwater.runners.spark.storage.places import Place
 
@@ -33,9 +33,9 @@ def test_equal_sinks_are_one() -> None:
     columns = {"main": _COUNTS, "main#2": _COUNTS, "main#3": _COUNTS, "late": _WORDS}
     sinks = {"main": as_sink("a"), "late": as_sink(_nothing), "main#2": as_sink("a"), "main#3": as_sink("b")}
     assert takers_of(sinks, columns) == [
-        Taker(FolderSink("a"), ("main", "main#2"), _COUNTS),
-        Taker(as_sink(_nothing), ("late",), _WORDS),
-        Taker(FolderSink("b"), ("main#3",), _COUNTS),
+        SinkBinding(FolderSink("a"), ("main", "main#2"), _COUNTS),
+        SinkBinding(as_sink(_nothing), ("late",), _WORDS),
+        SinkBinding(FolderSink("b"), ("main#3",), _COUNTS),
     ]
 
 
@@ -60,10 +60,10 @@ def test_what_users_made_is_only_itself(kind: type[Any]) -> None:
     """Two objects that are equal now may differ as soon as one has got rows."""
     columns, first, second = {"main": _COUNTS, "main#2": _COUNTS, "main#3": _COUNTS}, kind(), kind()
     assert first == second
-    takers = takers_of(
+    bindings = takers_of(
         {name: as_sink(sink) for name, sink in zip(columns, (first, second, first), strict=True)}, columns
     )
-    assert [taker.outputs for taker in takers] == [("main", "main#3"), ("main#2",)]
+    assert [binding.outputs for binding in bindings] == [("main", "main#3"), ("main#2",)]
 
 
 @pytest.mark.parametrize("other", ["late", METRICS])

@@ -142,7 +142,7 @@ def test_shards_together_give_what_one_process_gives(name: str, seed: int, shard
     rng = Random(seed)
     sources = 2
     plan = _shard_plan(PLANS[name], sources, shards)
-    read = len(plan.inlets)
+    read = len(plan.pipelines)
     tables = [_rows(rng, rng.randint(0, 60)) for _ in range(sources)]
     if "replicas" in name:
         tables = [tables[0]] * sources
@@ -237,7 +237,7 @@ def test_a_micro_batch_that_is_done_twice_is_stored_as_the_same_bytes(
     monkeypatch.setattr(state_codec, "_SMALL", 1)  # so that few rows are columns of their own
     plan, rng = _shard_plan(PLANS[name], 2, 2), Random(5)
     tables = [_rows(rng, 120)] * 2 if "replicas" in name else [_rows(rng, 120) for _ in range(2)]
-    turns = zip(*(cut(table, rng, 6) for table in tables[: len(plan.inlets)]), strict=True)
+    turns = zip(*(cut(table, rng, 6) for table in tables[: len(plan.pipelines)]), strict=True)
     kept = {key: (SegmentStore(), Shard(plan), Segments()) for key in shard_keys(plan.shards)}
     most = 0
     for turn in turns:
@@ -270,7 +270,7 @@ def test_a_flush_gives_out_what_the_end_gives_and_is_the_last_that_is_taken(name
     """From memory or from what was stored, at once with the last rows or after them; later rows are refused."""
     plan, rng = _shard_plan(PLANS[name], 2, 2), Random(11)
     tables = [_rows(rng, 90)] * 2 if "replicas" in name else [_rows(rng, 90) for _ in range(2)]
-    packed = packed_by_tasks(plan, tables[: len(plan.inlets)], rng)
+    packed = packed_by_tasks(plan, tables[: len(plan.pipelines)], rng)
     for key in shard_keys(plan.shards):
         expected, at_once, after = Shard(plan), Shard(plan), Shard(plan)
         ended = _shown([*expected.take(_arrivals(packed, key)), *expected.end()])

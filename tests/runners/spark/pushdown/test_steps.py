@@ -679,7 +679,7 @@ def test_a_row_without_a_time_is_one_like_any_other_where_it_is_late(
     """The predicate decides; rows with bad times are still refused. Windows are left to the operators."""
     frame = read(rows)
     source = _source(frame, "time")
-    source = replace(source, event_schema=source.schema.with_untimed_rows(), facts=source.facts.but(untimed=True))
+    source = replace(source, event_schema=source.schema.with_untimed_rows(), facts=source.facts.replace(untimed=True))
     steps = _chain(source, _where(_col("keep")), _adding(copy="time"))
     given, _ = _assert_gives_the_same(frame, rows, source, steps)
     assert given.filter(pc.is_null(given["time"]))["keep"].to_pylist() == [True]

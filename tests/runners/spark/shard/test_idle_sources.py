@@ -23,7 +23,7 @@ from slackwater.progress.instants import FOREVER
 from slackwater.runners.spark.input.packing import Arrivals, packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
-from slackwater.runners.spark.shard.idle_sources import Heard, Silence, as_timeout
+from slackwater.runners.spark.shard.idle_sources import IdleTimeout, SourceActivity, as_timeout
 from slackwater.runners.spark.shard.shard import Shard
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ _History = list[tuple[int, dict[int, int]]]
 
 
 @st.composite
-def _histories(draw: st.DrawFn) -> tuple[Silence, _History]:
+def _histories(draw: st.DrawFn) -> tuple[IdleTimeout, _History]:
     calendar = tuple(draw(st.lists(st.booleans(), min_size=1, max_size=3)))
-    rule = Silence(draw(st.integers(1, 6)), calendar, draw(st.one_of(st.none(), st.integers(0, 9))))
+    rule = IdleTimeout(draw(st.integers(1, 6)), calendar, draw(st.one_of(st.none(), st.integers(0, 9))))
     now, history = 1_000, []
     for _ in range(draw(st.integers(1, 5))):
         who = draw(st.sets(st.integers(0, len(calendar) - 1), min_size=1))
@@ -51,14 +51,14 @@ def _histories(draw: st.DrawFn) -> tuple[Silence, _History]:
     return rule, history
 
 
-def _heard(rule: Silence, history: _History) -> Heard:
-    heard = Heard.nothing(len(rule.calendar))
+def _heard(rule: IdleTimeout, history: _History) -> SourceActivity:
+    heard = SourceActivity.nothing(len(rule.calendar))
     for now, newest in history:
         heard = heard.after(now, newest)
     return heard
 
 
-def _slow_promises(rule: Silence, history: _History, now: int) -> dict[int, int]:
+def _slow_promises(rule: IdleTimeout, history: _History, now: int) -> dict[int, int]:
     """Count the silence of each source, instant by instant."""
     found = {}
     for source, calendar in enumerate(rule.calendar):
@@ -76,7 +76,7 @@ def _slow_promises(rule: Silence, history: _History, now: int) -> dict[int, int]
 
 
 @given(_histories(), st.integers(0, 40))
-def test_what_is_promised_for_silent_sources(example: tuple[Silence, _History], later: int) -> None:
+def test_what_is_promised_for_silent_sources(example: tuple[IdleTimeout, _History], later: int) -> None:
     """A timeout after its last rows all that a source sent is complete; from then on calendar time goes on.
 
     A source that never sent anything counts, a timeout after the first micro-batch, as having sent what others have.
@@ -86,7 +86,7 @@ def test_what_is_promised_for_silent_sources(example: tuple[Silence, _History], 
     assert rule.promises(_heard(rule, history), now) == _slow_promises(rule, history, now)
 
 
-def _looks(rule: Silence, history: _History) -> list[int]:
+def _looks(rule: IdleTimeout, history: _History) -> list[int]:
     """The last micro-batch, and when to look again from there on: all instants, or the first two hundred."""
     heard, looks = _heard(rule, history), [history[-1][0]]
     while len(looks) < 200 and (look := rule.look_again_at(heard, looks[-1])) is not None:
@@ -94,7 +94,7 @@ def _looks(rule: Silence, history: _History) -> list[int]:
     return looks
 
 
-def _short_of_horizon(rule: Silence, history: _History, now: int) -> bool:
+def _short_of_horizon(rule: IdleTimeout, history: _History, now: int) -> bool:
     """Whether the time of a source that is silent may still go on to where somebody waits for it."""
     newest = [t for _, one in history for source, t in one.items() if rule.calendar[source]]
     promised = [bound for source, bound in _slow_promises(rule, history, now).items() if rule.calendar[source]]
@@ -102,7 +102,7 @@ def _short_of_horizon(rule: Silence, history: _History, now: int) -> bool:
 
 
 @given(_histories())
-def test_shards_look_again_while_there_is_something_to_see(example: tuple[Silence, _History]) -> None:
+def test_shards_look_again_while_there_is_something_to_see(example: tuple[IdleTimeout, _History]) -> None:
     """At the very instant at which a source is given up; then at least every timeout, up to the horizon, if any.
 
     Each look sees more than the one before.
@@ -122,7 +122,7 @@ def test_shards_look_again_while_there_is_something_to_see(example: tuple[Silenc
 
 def test_nothing_is_promised_past_the_end_of_time() -> None:
     """However long the silence; nor is it ever taken for the end of the source, which is what FOREVER promises."""
-    rule, heard = Silence(1, (True,)), Heard.nothing(1).after(0, {0: FOREVER - 5})
+    rule, heard = IdleTimeout(1, (True,)), SourceActivity.nothing(1).after(0, {0: FOREVER - 5})
     assert rule.promises(heard, 3) == {0: FOREVER - 2}
     assert rule.promises(heard, 100) == {0: FOREVER - 1}
 
@@ -304,7 +304,7 @@ def test_however_many_shards_there_are_they_promise_the_same(name: str, kind: st
     Aggregates of lifetimes go out in order of their starts: of a key that others hold back they may come earlier.
     """
     one, three = _Hosted(_plan(name, kind, 1)), _Hosted(_plan(name, kind, 3), store)
-    for turn in _turns(Random(seed), len(one.plan.inlets)):
+    for turn in _turns(Random(seed), len(one.plan.pipelines)):
         for hosted in (one, three):
             hosted.micro_batch(turn)
         assert set(three.timers.values()) == set(one.timers.values())
@@ -320,7 +320,7 @@ def test_however_many_shards_there_are_they_promise_the_same(name: str, kind: st
 def test_on_calendar_time_a_pause_leaves_nothing_behind(name: str, seed: int) -> None:
     """When no timer is set any more, what came out is what would have come out if all sources had ended."""
     hosted = _Hosted(_plan(name, "calendar", 3))
-    for turn in _turns(Random(seed), len(hosted.plan.inlets)):
+    for turn in _turns(Random(seed), len(hosted.plan.pipelines)):
         hosted.micro_batch(turn)
     hosted.pause()
     before = hosted.rows()
@@ -356,7 +356,7 @@ class _SlowSorts:
         else:
             now = look if look is not None and look <= now else self.history[-1][0] if self.history else 0
         if self.history:
-            rule = Silence(_TIMEOUT, (self.calendar,) * self.sources)
+            rule = IdleTimeout(_TIMEOUT, (self.calendar,) * self.sources)
             for source, bound in _slow_promises(rule, self.history, now).items():
                 self.bounds[source] = max(self.bounds[source], bound)
         for source, rows in enumerate(self.held):
@@ -372,7 +372,7 @@ class _SlowSorts:
 def test_rows_are_late_for_what_was_promised_and_for_nothing_else(name: str, kind: str, seed: int) -> None:
     """Micro-batch by micro-batch as a slow sort says, and every row is out, late, or still held."""
     hosted = _Hosted(_plan(name, kind, 1))
-    sources = len(hosted.plan.inlets)
+    sources = len(hosted.plan.pipelines)
     slow = _SlowSorts(sources, kind == "calendar")
     (key,) = hosted.shards
     for turn in _turns(Random(seed), sources):
@@ -391,7 +391,7 @@ def test_a_clock_that_goes_back_loses_nothing(name: str, kind: str, seed: int) -
     rng = Random(seed)
     one, three = _Hosted(_plan(name, kind, 1)), _Hosted(_plan(name, kind, 3), store=True)
     back = 0
-    for now, rows in _turns(rng, len(one.plan.inlets)):
+    for now, rows in _turns(rng, len(one.plan.pipelines)):
         back += rng.choice([0, 0, 7, 60])
         for hosted in (one, three):
             hosted.micro_batch((now - back, rows))

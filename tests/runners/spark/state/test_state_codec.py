@@ -143,15 +143,15 @@ def test_an_operator_goes_on_from_a_stored_state_as_if_it_had_never_stopped(
 
 @pytest.mark.parametrize("case", _MERGES, ids=lambda case: case.name)
 @_EXAMPLES
-@given(data=st.data(), seed=st.integers(0, 2**32), tells_from=st.integers(0, 25))
+@given(data=st.data(), seed=st.integers(0, 2**32), complete_from=st.integers(0, 25))
 def test_a_merge_goes_on_from_a_stored_state_when_replicas_have_come_and_gone(
-    case: TortureCase, data: st.DataObject, seed: int, tells_from: int
+    case: TortureCase, data: st.DataObject, seed: int, complete_from: int
 ) -> None:
     """What one has told that has not joined is part of the state, and so is who is listened to."""
     rng, streams = Random(seed), data.draw(case.streams)
     twins, plan = _Twins(case), schedule((*streams, streams[0]), Cut.RANDOM, rng)
     for merge in twins.both():
-        merge.attach(len(streams), tells_from)
+        merge.attach(len(streams), complete_from)
     detached_at = rng.randrange(len(plan))
     for step, (port, batch) in enumerate(plan):
         if step == detached_at:

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from slackwater.runners.spark.planning.shard_plan import ShardPlan
 
 PACKED: Final = pa.schema({
-    "shard": pa.int64(), "inlet": pa.int32(), "task": pa.int64(), "number": pa.int64(),
+    "shard": pa.int64(), "pipeline": pa.int32(), "task": pa.int64(), "number": pa.int64(),
     "rows": pa.int64(), "high_water": pa.int64(), "body": pa.binary(),
 })  # fmt: skip
 """What a packed row is, in Arrow. Spark takes what Python gives without a cast, so that types must be these."""
 
-PACKED_SPARK: Final = "shard long, inlet int, task long, number long, rows long, high_water long, body binary"
+PACKED_SPARK: Final = "shard long, pipeline int, task long, number long, rows long, high_water long, body binary"
 """The same in Spark's words."""
 
 
@@ -56,7 +56,7 @@ class PackedRow(NamedTuple):
     """A chunk of events, or the statistics of all events of a task."""
 
     shard: int
-    inlet: int
+    pipeline: int
     """Which way into the shards it took."""
 
     task: int
@@ -75,7 +75,7 @@ class PackedRow(NamedTuple):
 class Pack:
     """Packs the rows of a task, in their order; to be used with mapInArrow."""
 
-    inlet: int
+    pipeline: int
     schema: EventSchema
     """The columns of the rows as they come."""
 
@@ -123,10 +123,12 @@ class Pack:
                     piece = part.slice(first, stop)
                     rows = piece.rows if self.summing_up is None else self.summing_up.events_in(piece)
                     body = to_buffer(as_rows(piece)).to_pybytes()
-                    yield PackedRow(keys[shard], self.inlet, task, next(numbers), rows, seen.high_water, body)
+                    yield PackedRow(keys[shard], self.pipeline, task, next(numbers), rows, seen.high_water, body)
         if seen.rows:
             said = None if names is None else _said_of(seen.replicas)
-            yield from (PackedRow(key, self.inlet, task, STATISTICS, seen.rows, seen.high_water, said) for key in keys)
+            yield from (
+                PackedRow(key, self.pipeline, task, STATISTICS, seen.rows, seen.high_water, said) for key in keys
+            )
 
     def _events(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EventBatch]:
         """Read rows, which refuses bad times."""
@@ -169,17 +171,17 @@ def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
     return [
         Pack(
             number,
-            inlet.source.schema,
-            inlet.steps,
+            pipeline.source.schema,
+            pipeline.steps,
             plan.shards,
-            () if plan.columns is None else plan.columns[inlet.entry],
-            inlet.where,
+            () if plan.columns is None else plan.columns[pipeline.entry],
+            pipeline.where,
             chunk_rows,
-            inlet.entry.by if isinstance(inlet.entry, MergeByColumn) else None,
-            inlet.windowing,
-            None if inlet.summed_up is None else SummingUp(inlet.summed_up.groups),
+            pipeline.entry.by if isinstance(pipeline.entry, MergeByColumn) else None,
+            pipeline.windowing,
+            None if pipeline.summed_up is None else SummingUp(pipeline.summed_up.groups),
         )
-        for number, inlet in enumerate(plan.inlets)
+        for number, pipeline in enumerate(plan.pipelines)
     ]
 
 
@@ -206,16 +208,16 @@ class Arrivals:
         if row.number == FLUSH:
             self.are_the_last = True
         elif row.number == STATISTICS:
-            self.high_water[row.inlet] = max(self.high_water.get(row.inlet, BEGINNING), row.high_water)
+            self.high_water[row.pipeline] = max(self.high_water.get(row.pipeline, BEGINNING), row.high_water)
             if row.body is not None:
-                _add_to(self.replicas.setdefault(row.inlet, {}), _read_of(row.body))
+                _add_to(self.replicas.setdefault(row.pipeline, {}), _read_of(row.body))
         else:
             self._chunks.append(row)
             self.rows += row.rows
 
-    def events(self, inlet: int, no_rows: pa.RecordBatch) -> Iterator[EventBatch]:
+    def events(self, pipeline: int, no_rows: pa.RecordBatch) -> Iterator[EventBatch]:
         """The events of a way in, task by task, each in its order: the same on replay, if Spark cuts the same."""
-        chunks = [row for row in self._chunks if row.inlet == inlet]
+        chunks = [row for row in self._chunks if row.pipeline == pipeline]
         for row in sorted(chunks, key=lambda row: (row.task, row.number)):
             assert row.body is not None
             yield as_events(from_buffer(row.body), no_rows)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.schema import EventSchema
     from slackwater.plan.node import StepNode
-    from slackwater.runners.spark.planning.shard_plan import Inlet
+    from slackwater.runners.spark.planning.shard_plan import InputPipeline
     from slackwater.runners.spark.source import ColumnTypes, Session
 
 _FOUND: Final = "path string, modificationTime timestamp, length long, content binary"
@@ -88,10 +88,12 @@ def _refuse_what_arrow_cannot_open(path: str) -> None:
 class ParquetFiles(SparkFeed):
     """The rows of Parquet files; the frame has their paths."""
 
-    def packed(self, pack: Pack, inlet: Inlet) -> DataFrame:
+    def packed(self, pack: Pack, pipeline: InputPipeline) -> DataFrame:
         """The rows, packed; no step is left to Spark, for it does not see them."""
         assert self.frame is not None
-        return self.frame.mapInArrow(PackFiles(pack, columns_read(inlet.source.schema, inlet.steps)), PACKED_SPARK)
+        return self.frame.mapInArrow(
+            PackFiles(pack, columns_read(pipeline.source.schema, pipeline.steps)), PACKED_SPARK
+        )
 
 
 def columns_read(schema: EventSchema, steps: Sequence[StepNode]) -> frozenset[str]:

@@ -38,4 +38,4 @@ class SummingUp:
 
     def events_in(self, rows: EventBatch) -> int:
         """How many events rows stand for."""
-        return int(rows.payload.column(self.groups.stands_for).to_numpy().sum())
+        return int(rows.payload.column(self.groups.event_count_column).to_numpy().sum())

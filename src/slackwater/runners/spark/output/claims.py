@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from slackwater.runners.spark.checkpoint.ownership import Run
-    from slackwater.runners.spark.output.sinks import Claimable, Sink, Taker
+    from slackwater.runners.spark.output.sinks import Claimable, Sink, SinkBinding
     from slackwater.runners.spark.storage.places import Place
 
 
@@ -43,13 +43,13 @@ def resolved(sink: Sink | Claimable, session: SparkSession) -> Sink | Claimable:
 
 def claims_of(
     session: SparkSession,
-    takers: Sequence[Taker],
+    bindings: Sequence[SinkBinding],
     checkpoint: Place,
     frames: Sequence[DataFrame],
     plan: Mapping[str, str],
 ) -> tuple[Run, list[Any]]:
-    """The run that a start is, and a claim for each taker. What stands against it is refused; nothing is written."""
-    folders = {", ".join(taker.outputs): taker.sink for taker in takers if isinstance(taker.sink, FolderSink)}
+    """The run that a start is, and a claim for each binding. What stands against it is refused; nothing is written."""
+    folders = {", ".join(binding.outputs): binding.sink for binding in bindings if isinstance(binding.sink, FolderSink)}
     places = {outputs: sink.place(session) for outputs, sink in folders.items()}
     refuse_overlaps(
         {outputs: place for outputs, place in places.items() if place is not None},
@@ -59,7 +59,7 @@ def claims_of(
     )
     run = next_run(session, checkpoint, plan)
     require_whole(session, run)
-    return run, [_claimed(taker.sink, session, run) for taker in takers]
+    return run, [_claimed(binding.sink, session, run) for binding in bindings]
 
 
 def _claimed(sink: Any, session: SparkSession, run: Run) -> Any:

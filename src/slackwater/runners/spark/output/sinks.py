@@ -79,7 +79,7 @@ def as_sink(given: AnySink) -> Sink | Claimable:
 
 
 @dataclass(frozen=True)
-class Taker:
+class SinkBinding:
     """A sink, and the outputs whose rows it takes, which have the same columns: a micro-batch is written at once."""
 
     sink: Sink | Claimable
@@ -88,25 +88,25 @@ class Taker:
     """None for metrics, which are rows as they come."""
 
 
-def takers_of(sinks: Mapping[str, Sink | Claimable], columns: Mapping[str, StructType]) -> list[Taker]:
+def takers_of(sinks: Mapping[str, Sink | Claimable], columns: Mapping[str, StructType]) -> list[SinkBinding]:
     """Find the sinks that take several outputs; refuse those that would take rows of different columns.
 
     Written one after the other, the second would replace what was written of the first.
     """
-    takers: list[Taker] = []
+    bindings: list[SinkBinding] = []
     for output, sink in sinks.items():
         of_output = columns.get(output)
-        same = next((place for place, taker in enumerate(takers) if _are_one(taker.sink, sink)), None)
+        same = next((place for place, binding in enumerate(bindings) if _are_one(binding.sink, sink)), None)
         if same is None:
-            takers.append(Taker(sink, (output,), of_output))
+            bindings.append(SinkBinding(sink, (output,), of_output))
             continue
-        others = takers[same]
+        others = bindings[same]
         if of_output != others.columns:
             facts = {"sink": sink, **{one: _named(columns.get(one)) for one in (others.outputs[0], output)}}
             hint = "give each a sink of its own: another folder, or another function"
             raise PlanError(message("one sink cannot take rows of different columns", facts, hint))
-        takers[same] = replace(others, outputs=(*others.outputs, output))
-    return takers
+        bindings[same] = replace(others, outputs=(*others.outputs, output))
+    return bindings
 
 
 def _are_one(one: object, other: object) -> bool:
@@ -126,7 +126,7 @@ def _named(columns: StructType | None) -> str:
 class WriteOutputs:
     """Serves several sinks from one evaluation, for foreachBatch, as long as no other run has taken the query over."""
 
-    takers: Sequence[Taker]
+    bindings: Sequence[SinkBinding]
     run: Run
     with_timers: bool = False
     """Whether shards have timers. Then Spark runs micro-batches all the time, and those for nobody are left out."""
@@ -135,15 +135,15 @@ class WriteOutputs:
         """Hand each sink its rows, unless it has them from before a crash."""
         self.run.require_newest(released.sparkSession)
         require_files(released.sparkSession, self.run, batch_id)
-        waiting = [taker for taker in self.takers if not _has(taker.sink, released.sparkSession, batch_id)]
+        waiting = [binding for binding in self.bindings if not _has(binding.sink, released.sparkSession, batch_id)]
         if not waiting:
             # What shards remember is stored when they run, and Spark counts on it.
             released.write.format("noop").mode("overwrite").save()
             return
         if len(waiting) == 1 and not self.with_timers:
-            (taker,) = waiting
-            if getattr(taker.sink, "reads_once", False):
-                _write(taker, _of_many(released, taker), batch_id)
+            (binding,) = waiting
+            if getattr(binding.sink, "reads_once", False):
+                _write(binding, _of_many(released, binding), batch_id)
                 return
         # Without it every sink would run the stateful step again.
         kept = released.persist()
@@ -151,9 +151,9 @@ class WriteOutputs:
             chunks = _chunks(kept)
             if self.with_timers and not chunks:
                 return
-            for taker in waiting:
-                few = _of_few(chunks, taker, kept.sparkSession)
-                _write(taker, _of_many(kept, taker) if few is None else few, batch_id)
+            for binding in waiting:
+                few = _of_few(chunks, binding, kept.sparkSession)
+                _write(binding, _of_many(kept, binding) if few is None else few, batch_id)
         finally:
             kept.unpersist()
 
@@ -162,8 +162,8 @@ def _has(sink: Any, session: SparkSession, batch_id: int) -> bool:
     return hasattr(sink, "has") and bool(sink.has(session, batch_id))
 
 
-def _write(taker: Taker, rows: DataFrame, batch_id: int) -> None:
-    sink: Any = taker.sink
+def _write(binding: SinkBinding, rows: DataFrame, batch_id: int) -> None:
+    sink: Any = binding.sink
     sink.write(rows, batch_id)
 
 
@@ -181,21 +181,21 @@ def _chunks(kept: DataFrame) -> list[_Chunk]:
     return [_Chunk(*row) for row in kept.selectExpr("output", "length(body)", small).collect()]
 
 
-def _of_few(chunks: Sequence[_Chunk], taker: Taker, session: SparkSession) -> DataFrame | None:
+def _of_few(chunks: Sequence[_Chunk], binding: SinkBinding, session: SparkSession) -> DataFrame | None:
     """The rows for a sink, if they are few; None if they are many.
 
     To take a few rows to the driver and back costs less than a pass through Python workers.
     """
-    if taker.columns is None:
+    if binding.columns is None:
         return None
-    its = [chunk for chunk in chunks if chunk.output in taker.outputs]
+    its = [chunk for chunk in chunks if chunk.output in binding.outputs]
     bodies = [chunk.body for chunk in its if chunk.body is not None]
     if len(bodies) < len(its) or sum(chunk.size for chunk in its) > _FEW_BYTES:
         return None
-    return local_rows(bodies, taker.columns, session)
+    return local_rows(bodies, binding.columns, session)
 
 
-def _of_many(released: DataFrame, taker: Taker) -> DataFrame:
-    if taker.columns is None:
+def _of_many(released: DataFrame, binding: SinkBinding) -> DataFrame:
+    if binding.columns is None:
         return released.where(released["output"] == METRICS).select(*METRIC_COLUMNS)
-    return rows_of_outputs(released, taker.outputs, taker.columns)
+    return rows_of_outputs(released, binding.outputs, binding.columns)

@@ -5,7 +5,7 @@ What lies before them treats each row by itself; it is done where rows are packe
 shards:
 
     source ─ where ─ select ┆ punctuate ─ sort ─ aggregate ...
-           inlet            ┆             shard
+           pipeline            ┆             shard
 
 Where whole windows are judged, rows are even summed up before they are packed (`plan/rewrites/preaggregate_inputs.py`):
 
@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
-from slackwater.plan.nodes.ordering import JudgeLateness
+from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, Where
 from slackwater.plan.rewrites.optimizer import as_planned
-from slackwater.plan.rewrites.preaggregate_inputs import SumUp, summed_up_where_read
-from slackwater.policies.cadence import Occasion
+from slackwater.plan.rewrites.preaggregate_inputs import SumUp, preaggregate_in_inputs
+from slackwater.policies.cadence import CadenceUnit
 from slackwater.runners.in_process.snapshot import describe_steps
 from slackwater.runners.spark.planning.sharding import deciding_columns, why_one_shard
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Inlet:
+class InputPipeline:
     """A way of rows into the shards: from a source, through steps that treat each row by itself."""
 
     source: SourceNode
     steps: tuple[StepNode, ...]
-    entry: JudgeLateness
+    entry: LatenessStep
     """The step at which a shard takes the rows."""
 
     windowing: tuple[StepNode, ...] = ()
@@ -68,11 +68,11 @@ class ShardPlan:
     @classmethod
     def of(cls, outputs: Mapping[str, Node], wanted_shards: int) -> ShardPlan:
         """The plan that is run for outputs as they were written."""
-        run = summed_up_where_read(*as_planned(*outputs.values()))
+        run = preaggregate_in_inputs(*as_planned(*outputs.values()))
         return cls(dict(zip(outputs, run, strict=True)), wanted_shards)
 
     def __post_init__(self) -> None:
-        _ = self.inlets  # made now, so that what cannot run is refused now
+        _ = self.pipelines  # made now, so that what cannot run is refused now
 
     @cached_property
     def names(self) -> dict[Node, str]:
@@ -80,11 +80,11 @@ class ShardPlan:
         return name_steps(*self.outputs.values())
 
     @cached_property
-    def inlets(self) -> tuple[Inlet, ...]:
+    def pipelines(self) -> tuple[InputPipeline, ...]:
         """All ways in."""
-        entries = [node for node in self.names if isinstance(node, JudgeLateness)]
-        inlets = tuple(map(_inlet, entries))
-        outside = {node for inlet in inlets for node in inlet.outside}
+        entries = [node for node in self.names if isinstance(node, LatenessStep)]
+        pipelines = tuple(map(_pipeline, entries))
+        outside = {node for pipeline in pipelines for node in pipeline.outside}
         for node in self.names:
             if isinstance(node, SourceNode) and node not in outside:
                 raise _needs_patience(node.line)
@@ -92,18 +92,18 @@ class ShardPlan:
                 for source in node.inputs:
                     if source in outside:
                         raise _needs_patience(node.line)
-        return inlets
+        return pipelines
 
     @cached_property
     def steps(self) -> dict[StepNode, str]:
         """The steps that are done in shards, with their names."""
-        outside = {node for inlet in self.inlets for node in inlet.outside}
+        outside = {node for pipeline in self.pipelines for node in pipeline.outside}
         return {node: name for node, name in self.names.items() if isinstance(node, StepNode) and node not in outside}
 
     @cached_property
     def columns(self) -> Mapping[Node, tuple[str, ...]] | None:
         """The columns that decide the shard of a row, for each way in; None if there is one shard."""
-        found = deciding_columns(tuple(self.outputs.values()), [inlet.entry for inlet in self.inlets])
+        found = deciding_columns(tuple(self.outputs.values()), [pipeline.entry for pipeline in self.pipelines])
         return found if self.wanted_shards > 1 else None
 
     @property
@@ -114,15 +114,15 @@ class ShardPlan:
     @property
     def why_one(self) -> str:
         """Why one shard takes all rows, where the plan leaves no choice."""
-        return why_one_shard(tuple(self.outputs.values()), [inlet.entry for inlet in self.inlets])
+        return why_one_shard(tuple(self.outputs.values()), [pipeline.entry for pipeline in self.pipelines])
 
     def described(self) -> dict[str, str]:
         """What the plan is, in words that differ where a stored state would not fit."""
         return {**describe_steps(self.names), "shards": str(self.shards)}
 
 
-def _inlet(entry: JudgeLateness) -> Inlet:
-    if entry.cadence.occasion is not Occasion.BATCH and not entry.cadence.by_default:
+def _pipeline(entry: LatenessStep) -> InputPipeline:
+    if entry.cadence.unit is not CadenceUnit.BATCH and not entry.cadence.by_default:
         hint = "leave every= out, or say so: every=Every.batch()"
         raise PlanError(message("on Spark the rows of a micro-batch are simultaneous", {"step": entry.line}, hint))
     *before, _ = walk(entry)
@@ -134,9 +134,9 @@ def _inlet(entry: JudgeLateness) -> Inlet:
     assert isinstance(source, SourceNode)
     rows = tuple(step for step in steps if isinstance(step, StepNode))
     if not isinstance(entry.input, SumUp):
-        return Inlet(source, rows, entry)
+        return InputPipeline(source, rows, entry)
     first_window = next(place for place, step in enumerate(rows) if isinstance(step, AssignWindow))
-    return Inlet(source, rows[:first_window], entry, rows[first_window:], entry.input)
+    return InputPipeline(source, rows[:first_window], entry, rows[first_window:], entry.input)
 
 
 def _needs_patience(line: str) -> PlanError:

@@ -19,7 +19,7 @@ from slackwater.plan.nodes.deduplicate import Deduplicate
 from slackwater.plan.nodes.ordering import Punctuate, Sort
 from slackwater.plan.nodes.replicas import MergeReplicas
 from slackwater.plan.nodes.replicas_by_column import MergeByColumn
-from slackwater.plan.nodes.revisions import AssumeKeyed, DoubtEnd, PromiseAtEnd, Settle
+from slackwater.plan.nodes.revisions import AssumeKeyed, CompleteAtEnd, Settle, UntrustedEnd
 from slackwater.plan.nodes.rows import AssignWindow, AssumeOrdered, MapBatches, Select, Where
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ _TREAT_ROWS_ALONE = (
     Punctuate,
     Sort,
     Union,
-    DoubtEnd,
-    PromiseAtEnd,
+    UntrustedEnd,
+    CompleteAtEnd,
 )
 """Steps that need nobody but the row itself, or only its turn."""
 
@@ -47,29 +47,31 @@ _COMPARE_WHOLE_ROWS = (MergeReplicas, CompareReplicas, AssumeKeyed, Settle)
 
 
 _KEEP_COLUMNS = (
-    *(Where, AssignWindow, Sort, DoubtEnd, PromiseAtEnd, AssumeOrdered, AssumeKeyed, Settle),
+    *(Where, AssignWindow, Sort, UntrustedEnd, CompleteAtEnd, AssumeOrdered, AssumeKeyed, Settle),
     *(AggregateStep, CutAtChanges, BandedAggregate, Join, FollowedBy, Union, MergeReplicas, Deduplicate),
 )
 """Steps whose columns have the values that they had in all inputs; of those with keys, the keys."""
 
 
-def deciding_columns(roots: Sequence[Node], inlets: Collection[Node]) -> Columns | None:
+def deciding_columns(roots: Sequence[Node], pipelines: Collection[Node]) -> Columns | None:
     """Find columns that may decide, for the steps at which rows enter; None if all rows must be in one shard."""
-    inside = [node for node in walk(*roots) if isinstance(node, StepNode) and _is_behind(node, inlets)]
-    needs = [_followed_keys(node, inlets) for node in inside if not isinstance(node, _TREAT_ROWS_ALONE)]
-    needs += [_merged_columns(node) for node in inlets if isinstance(node, MergeByColumn)]
-    candidates = [dict(zip(inlets, _by_inlet(need, inlets), strict=True)) for need in needs if _covers(need, inlets)]
+    inside = [node for node in walk(*roots) if isinstance(node, StepNode) and _is_behind(node, pipelines)]
+    needs = [_followed_keys(node, pipelines) for node in inside if not isinstance(node, _TREAT_ROWS_ALONE)]
+    needs += [_merged_columns(node) for node in pipelines if isinstance(node, MergeByColumn)]
+    candidates = [
+        dict(zip(pipelines, _by_pipeline(need, pipelines), strict=True)) for need in needs if _covers(need, pipelines)
+    ]
     fitting = [one for one in candidates if all(_suffices(one, need) for need in needs)]
     return max(fitting, key=lambda one: len(next(iter(one.values()))), default=None)
 
 
-def why_one_shard(roots: Sequence[Node], inlets: Collection[Node]) -> str:
+def why_one_shard(roots: Sequence[Node], pipelines: Collection[Node]) -> str:
     """Why no columns decide: which step needs all rows in one place."""
-    inside = [node for node in walk(*roots) if isinstance(node, StepNode) and _is_behind(node, inlets)]
+    inside = [node for node in walk(*roots) if isinstance(node, StepNode) and _is_behind(node, pipelines)]
     with_memory = [node for node in inside if not isinstance(node, _TREAT_ROWS_ALONE)]
-    if not with_memory and not any(isinstance(node, MergeByColumn) for node in inlets):
+    if not with_memory and not any(isinstance(node, MergeByColumn) for node in pipelines):
         return "a total order over all rows has one place"
-    without_keys = next((node for node in with_memory if not _followed_keys(node, inlets)), None)
+    without_keys = next((node for node in with_memory if not _followed_keys(node, pipelines)), None)
     if without_keys is not None:
         return f"{without_keys.line} has no keys that rows bring along"
     return "no column is a key of every step"
@@ -79,15 +81,15 @@ _Origins: TypeAlias = "dict[Node, str]"
 """The columns, by where rows enter, that a column of a step has its values from."""
 
 
-def _is_behind(node: Node, inlets: Collection[Node]) -> bool:
-    return node not in inlets and any(one in inlets for one in walk(node))
+def _is_behind(node: Node, pipelines: Collection[Node]) -> bool:
+    return node not in pipelines and any(one in pipelines for one in walk(node))
 
 
-def _followed_keys(node: StepNode, inlets: Collection[Node]) -> list[_Origins]:
+def _followed_keys(node: StepNode, pipelines: Collection[Node]) -> list[_Origins]:
     """The keys of a step that can be followed up, on all ways into it, to where rows enter."""
     followed = []
     for key in _keys(node):
-        ways = [_origins(source, key, inlets) for source in node.inputs]
+        ways = [_origins(source, key, pipelines) for source in node.inputs]
         origins = _together(ways)
         if origins is not None:
             followed.append(origins)
@@ -111,12 +113,12 @@ def _keys(node: StepNode) -> tuple[str, ...]:
     return ()
 
 
-def _origins(node: Node, column: str, inlets: Collection[Node]) -> _Origins | None:
+def _origins(node: Node, column: str, pipelines: Collection[Node]) -> _Origins | None:
     """Follow a column up to where rows enter; None where its values come from a computation."""
-    if node in inlets:
+    if node in pipelines:
         until = node.schema.until
         return {node: column} if column in node.schema.columns and not (until and until.name == column) else None
-    return _together([_origins(source, what, inlets) for source, what in _one_up(node, column)])
+    return _together([_origins(source, what, pipelines) for source, what in _one_up(node, column)])
 
 
 def _one_up(node: Node, column: str) -> list[tuple[Node, str]]:
@@ -141,18 +143,18 @@ def _together(ways: Sequence[_Origins | None]) -> _Origins | None:
     """The origins on all ways; None if there are none on one, or two say different columns of the same rows."""
     origins: _Origins = {}
     for way in ways:
-        if way is None or any(origins.get(inlet, column) != column for inlet, column in way.items()):
+        if way is None or any(origins.get(pipeline, column) != column for pipeline, column in way.items()):
             return None
         origins |= way
     return origins or None
 
 
-def _covers(need: list[_Origins], inlets: Collection[Node]) -> bool:
-    return bool(need) and all(set(origins) == set(inlets) for origins in need)
+def _covers(need: list[_Origins], pipelines: Collection[Node]) -> bool:
+    return bool(need) and all(set(origins) == set(pipelines) for origins in need)
 
 
-def _by_inlet(need: list[_Origins], inlets: Collection[Node]) -> list[tuple[str, ...]]:
-    return [tuple(origins[inlet] for origins in need) for inlet in inlets]
+def _by_pipeline(need: list[_Origins], pipelines: Collection[Node]) -> list[tuple[str, ...]]:
+    return [tuple(origins[pipeline] for origins in need) for pipeline in pipelines]
 
 
 def _suffices(columns: Columns, need: list[_Origins]) -> bool:
@@ -160,6 +162,6 @@ def _suffices(columns: Columns, need: list[_Origins]) -> bool:
     reached = set(chain.from_iterable(need))
     positions = range(len(next(iter(columns.values()))))
     return bool(need) and all(
-        any(all(columns[inlet][position] == origins.get(inlet) for inlet in reached) for origins in need)
+        any(all(columns[pipeline][position] == origins.get(pipeline) for pipeline in reached) for origins in need)
         for position in positions
     )

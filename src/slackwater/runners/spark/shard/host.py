@@ -142,7 +142,7 @@ def _query_of_task() -> str:
 
 
 @dataclass(frozen=True)
-class HostAll:
+class BatchHost:
     """Runs shards over a DataFrame that ends, to its end: one micro-batch, then the flush. For mapInArrow."""
 
     plan: ShardPlan

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class SourceActivity:
     """What is remembered of the sources: when each sent rows for the last time, and the newest time it ever sent.
 
-    >>> Heard.nothing(2).after(100, {1: 7})
-    Heard(begun=100, arrived=(None, 100), newest=(-9223372036854775808, 7))
+    >>> SourceActivity.nothing(2).after(100, {1: 7})
+    SourceActivity(begun=100, arrived=(None, 100), newest=(-9223372036854775808, 7))
     """
 
     begun: Instant | None
@@ -58,17 +58,17 @@ class Heard:
     """The greatest time of the rows of each source."""
 
     @classmethod
-    def nothing(cls, sources: int) -> Heard:
+    def nothing(cls, sources: int) -> SourceActivity:
         """What is known before anything came."""
         return cls(None, (None,) * sources, (BEGINNING,) * sources)
 
-    def after(self, now: Instant, newest: Mapping[int, Instant]) -> Heard:
+    def after(self, now: Instant, newest: Mapping[int, Instant]) -> SourceActivity:
         """Take in a micro-batch: the newest time of each source that sent rows with it.
 
         A source that sent none but rows without a time has not been heard of.
         """
         newest = {number: time for number, time in newest.items() if time > BEGINNING}
-        return Heard(
+        return SourceActivity(
             now if self.begun is None else self.begun,
             tuple(now if number in newest else before for number, before in enumerate(self.arrived)),
             tuple(max(before, newest.get(number, before)) for number, before in enumerate(self.newest)),
@@ -90,10 +90,10 @@ class _Silent:
 
 
 @dataclass(frozen=True)
-class Silence:
+class IdleTimeout:
     """What becomes of sources that are silent.
 
-    >>> rule, heard = Silence(timeout=30, calendar=(True, True)), Heard.nothing(2).after(100, {0: 7, 1: 9})
+    >>> rule, heard = IdleTimeout(timeout=30, calendar=(True, True)), SourceActivity.nothing(2).after(100, {0: 7, 1: 9})
     >>> rule.promises(heard, 129), rule.promises(heard, 130), rule.promises(heard, 134)
     ({}, {0: 8, 1: 10}, {0: 12, 1: 14})
     >>> rule.look_again_at(heard, 100), rule.look_again_at(heard, 130), rule.look_again_at(heard, 132)
@@ -110,23 +110,23 @@ class Silence:
     """How far past the newest time steps may hold something back; None if there is no telling."""
 
     @classmethod
-    def in_plan(cls, plan: ShardPlan, timeout: Duration) -> Silence:
+    def in_plan(cls, plan: ShardPlan, timeout: Duration) -> IdleTimeout:
         """The rule for the ways into a plan; refuse plans for which a promise that is not kept would lose rows."""
         for node in plan.names:
             if isinstance(node, MergeReplicas | MergeByColumn | CompareReplicas):
                 hint = "leave timeout= out: a replica that is silent holds nobody back who tells more"
                 dead = "a replica that has died would go on promising by the clock, and silence the others"
                 raise PlanError(message(dead, {"step": node.line}, hint))
-        return cls(timeout, tuple(inlet.entry.schema.calendar for inlet in plan.inlets), _lasting(plan))
+        return cls(timeout, tuple(pipeline.entry.schema.calendar for pipeline in plan.pipelines), _lasting(plan))
 
-    def promises(self, heard: Heard, now: Instant) -> dict[int, Instant]:
+    def promises(self, heard: SourceActivity, now: Instant) -> dict[int, Instant]:
         """Up to where each source that is silent by now is taken to be complete."""
         found = {number: self._silent(heard, number) for number in range(len(self.calendar))}
         return {
             number: self._promise(number, one, now) for number, one in found.items() if one and now >= one.given_up_at
         }
 
-    def look_again_at(self, heard: Heard, now: Instant) -> Instant | None:
+    def look_again_at(self, heard: SourceActivity, now: Instant) -> Instant | None:
         """The next instant, after now, at which a promise may let something go; None if none will.
 
         It is the first at which another source is given up; for those that are already, a timeout from now, or when
@@ -135,7 +135,7 @@ class Silence:
         found = [self._next_look(heard, number, now) for number in range(len(self.calendar))]
         return min((instant for instant in found if instant is not None), default=None)
 
-    def _next_look(self, heard: Heard, number: int, now: Instant) -> Instant | None:
+    def _next_look(self, heard: SourceActivity, number: int, now: Instant) -> Instant | None:
         silent = self._silent(heard, number)
         if silent is None or now < silent.given_up_at:
             return None if silent is None else silent.given_up_at
@@ -147,7 +147,7 @@ class Silence:
         at_horizon = silent.goes_on_from + horizon - silent.complete_before
         return min(now + self.timeout, at_horizon) if now < at_horizon else None
 
-    def _silent(self, heard: Heard, number: int) -> _Silent | None:
+    def _silent(self, heard: SourceActivity, number: int) -> _Silent | None:
         """How a source counts; None while nothing was heard that it could be judged by."""
         arrived = heard.arrived[number]
         if arrived is not None:
@@ -164,7 +164,7 @@ class Silence:
         # Only a source that has ended promises all times.
         return min(silent.complete_before + went_on, FOREVER - 1)
 
-    def _alike(self, heard: Heard, number: int) -> list[tuple[Instant, Instant]]:
+    def _alike(self, heard: SourceActivity, number: int) -> list[tuple[Instant, Instant]]:
         """Last arrival and newest time of each source that has sent something, with the same kind of time."""
         sent = zip(heard.arrived, heard.newest, self.calendar, strict=True)
         return [(at, newest) for at, newest, alike in sent if at is not None and alike == self.calendar[number]]
@@ -195,7 +195,7 @@ def _lasting(plan: ShardPlan) -> Duration | None:
     ends, and not for starts, wait for that too. So does what is promised where the last of several rows is kept.
     """
     waits_for_ends = any(isinstance(node, CutAtChanges | Settle) for node in plan.names)
-    if waits_for_ends and any(inlet.source.schema.until is not None for inlet in plan.inlets):
+    if waits_for_ends and any(pipeline.source.schema.until is not None for pipeline in plan.pipelines):
         return None
     windows = sum(2 * node.window.size for node in plan.names if isinstance(node, AssignWindow))
     return windows + sum(node.lag for node in plan.names if isinstance(node, Deduplicate))

@@ -12,7 +12,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import RunError, message
-from slackwater.operators.punctuate import WHEN_TOLD, PunctuateOperator
+from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.compare import CompareReplicasOperator
 from slackwater.operators.replicas.left_out import NONE_LEFT_OUT
@@ -20,12 +20,12 @@ from slackwater.operators.replicas.overlap import Overlap
 from slackwater.operators.replicas.replica_merge import ReplicaMerge
 from slackwater.operators.sort import SortOperator
 from slackwater.plan.node import Node, SideOutput, StepNode, walk
-from slackwater.plan.nodes.ordering import JudgeLateness, Punctuate
+from slackwater.plan.nodes.ordering import LatenessStep, Punctuate
 from slackwater.plan.nodes.replicas_by_column import MergeByColumn
-from slackwater.plan.nodes.revisions import DoubtEnd
+from slackwater.plan.nodes.revisions import UntrustedEnd
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners.in_process.snapshot import Snapshot, require_same_plan
-from slackwater.runners.spark.shard.idle_sources import Heard, Silence
+from slackwater.runners.spark.shard.idle_sources import IdleTimeout, SourceActivity
 from slackwater.runners.spark.shard.totals import Totals
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class Shard:
         self._overlap_before = self._overlap()
         """How many rows had been late, and how many left out, when this was made."""
 
-        self._silence = None if timeout is None else Silence.in_plan(plan, timeout)
-        self._heard: Heard = states.get(_HEARD) or Heard.nothing(len(plan.inlets))
+        self._silence = None if timeout is None else IdleTimeout.in_plan(plan, timeout)
+        self._heard: SourceActivity = states.get(_HEARD) or SourceActivity.nothing(len(plan.pipelines))
         self.look_again_at: Instant | None = None
         """When to be woken, unless rows come before; None if that would change nothing."""
 
@@ -98,22 +98,22 @@ class Shard:
             yield from self.end()
 
     def _taken(self, arrivals: Arrivals, now: Instant | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-        for number, inlet in enumerate(self._plan.inlets):
-            operator = self._operators[inlet.entry]
+        for number, pipeline in enumerate(self._plan.pipelines):
+            operator = self._operators[pipeline.entry]
             if isinstance(operator, MergeByColumnOperator) and number in arrivals.replicas:
-                self._put_all(inlet.entry, operator.meet(arrivals.replicas[number]))
-            for events in arrivals.events(number, inlet.entry.input.schema.no_rows):
-                self._put_all(inlet.entry, operator.on_batch(0, events))
+                self._put_all(pipeline.entry, operator.meet(arrivals.replicas[number]))
+            for events in arrivals.events(number, pipeline.entry.input.schema.no_rows):
+                self._put_all(pipeline.entry, operator.on_batch(0, events))
                 yield from self._handed_out()
-        for number, inlet in enumerate(self._plan.inlets):
-            operator = self._operators[inlet.entry]
+        for number, pipeline in enumerate(self._plan.pipelines):
+            operator = self._operators[pipeline.entry]
             if number in arrivals.high_water:
                 if isinstance(operator, MergeByColumnOperator):
                     reached = operator.reach(arrivals.replicas[number])
                 else:
                     assert isinstance(operator, PunctuateOperator)
                     reached = operator.reach(arrivals.high_water[number])
-                self._put_all(inlet.entry, reached)
+                self._put_all(pipeline.entry, reached)
                 yield from self._handed_out()
         if self._silence is not None:
             assert now is not None, "silence is measured by the timestamps of micro-batches"
@@ -124,7 +124,7 @@ class Shard:
         """Give out what is held back for sources that are silent by now, and find out when to look again."""
         assert self._silence is not None, "without a timeout nobody is woken"
         for number, bound in self._silence.promises(self._heard, now).items():
-            entry = self._plan.inlets[number].entry
+            entry = self._plan.pipelines[number].entry
             operator = self._operators[entry]
             assert isinstance(operator, PunctuateOperator)
             self._put_all(entry, operator.promise(bound))
@@ -134,22 +134,22 @@ class Shard:
     def end(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out all that is held: no micro-batch will come any more."""
         self._ended = True
-        self._doubt_flushes()
+        self._distrust_flushes()
         for step, operator in self._operators.items():  # producers before consumers
             for port in range(len(step.inputs)):
                 self._put_all(step, operator.on_end(port))
         yield from self._handed_out()
 
-    def _doubt_flushes(self) -> None:
+    def _distrust_flushes(self) -> None:
         """Tell merges and comparisons that what comes from their replicas now is no more than a flush."""
         for step, operator in self._operators.items():
             if isinstance(operator, ReplicaMerge | CompareReplicasOperator):
                 for port, replica in enumerate(step.inputs):
-                    if isinstance(replica, DoubtEnd):
+                    if isinstance(replica, UntrustedEnd):
                         operator.doubt(port, self._newest_above(replica))
 
     def _newest_above(self, replica: Node) -> Instant:
-        entries = [self._operators[node] for node in walk(replica) if isinstance(node, JudgeLateness)]
+        entries = [self._operators[node] for node in walk(replica) if isinstance(node, LatenessStep)]
         return max(entry.snapshot().high_water for entry in entries)
 
     def snapshot(self) -> Snapshot:
@@ -234,5 +234,5 @@ class Shard:
 
 def _build(node: StepNode, name: str, resume: Any) -> Operator[Any]:
     if isinstance(node, Punctuate | MergeByColumn):
-        return node.build_with(WHEN_TOLD, name, resume)
+        return node.build_with(DRIVEN_BY_RUNNER, name, resume)
     return node.build(name, resume)

@@ -33,7 +33,7 @@ from slackwater.operators.assume_keyed import KeyedState
 from slackwater.operators.deduplicate.deduplicate import DeduplicateState
 from slackwater.operators.deduplicate.known_keys import KnownState
 from slackwater.operators.deduplicate.latest_rows import PieceState
-from slackwater.operators.late_changes import JudgeChangesState
+from slackwater.operators.late_changes import LateChangesState
 from slackwater.operators.match.matching_operator import MatchingState
 from slackwater.operators.punctuate import PunctuateState
 from slackwater.operators.replicas.by_column import ByColumnState
@@ -44,15 +44,14 @@ from slackwater.operators.replicas.multiset import MultisetState
 from slackwater.operators.replicas.ordered_replicas import OrderedState
 from slackwater.operators.replicas.replica_merge import Replica
 from slackwater.operators.replicas.revised_replicas import RevisedState
-from slackwater.operators.replicas.settle import CleanseState
+from slackwater.operators.replicas.settle import SettleState
 from slackwater.operators.sort import SortState
 from slackwater.operators.stream_progress import StreamProgress
 from slackwater.operators.union import UnionState
 from slackwater.operators.waiting_room import WaitingRoomState
-from slackwater.runners.spark.shard.idle_sources import Heard
+from slackwater.runners.spark.shard.idle_sources import SourceActivity
 from slackwater.runners.spark.shard.totals import Totals
 from slackwater.runners.spark.state.stored_columns import description_of, is_leaf, leaf_of_rows, leaf_of_text, text_of
-from slackwater.testing.reference.naive_merge import ApartState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,9 +72,9 @@ ReadLeaf: TypeAlias = "Callable[[pa.RecordBatch], Leaf]"
 _CLASSES: Final[dict[str, type[Any]]] = {
     one.__name__: one
     for one in (
-        AggregateState, ApartState, BandState, ByColumnState, CleanseState, CompareState, CutAtChangesState,
-        DeduplicateState, EarlyAggregateState, EventBatch, EventIndexState, Heard, JudgeChangesState, KeyedState,
-        KnownState, LeftOut,
+        AggregateState, BandState, ByColumnState, SettleState, CompareState, CutAtChangesState,
+        DeduplicateState, EarlyAggregateState, EventBatch, EventIndexState, LateChangesState, KeyedState,
+        KnownState, LeftOut, SourceActivity,
         MapWindowsState, MatchingState, MultisetState, OrderedState, PartialState, Piece, PieceState, PunctuateState,
         Replica, RevisedState, RowStoreState, SorterState, SortState, StreamProgress, Totals, UnionState,
         WaitingRoomState,

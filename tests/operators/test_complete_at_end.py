@@ -1,4 +1,4 @@
-"""promise_at_end: what the end of a stream says, and what is not believed before it."""
+"""complete_at_end: what the end of a stream says, and what is not believed before it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.events.elements import Punctuate, batch_of, elements_of
-from slackwater.operators.promise_at_end import PromiseAtEndOperator
+from slackwater.operators.complete_at_end import CompleteAtEndOperator
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.testing.merging_cases import keyed_tables
 from slackwater.testing.presentations import Presentation, present
@@ -35,11 +35,11 @@ def test_everything_passes_but_promises_that_say_too_much(
 ) -> None:
     """More than the end may say; of an end that says nothing, that nothing will ever follow."""
     told = present(table, seed, _REVISED)
-    operator = PromiseAtEndOperator(_NO_ROWS, at_end)
+    operator = CompleteAtEndOperator(_NO_ROWS, at_end)
     out: list[Element] = []
     for first in range(0, len(told), cut):
         if restore:
-            operator = PromiseAtEndOperator(_NO_ROWS, at_end, operator.snapshot())
+            operator = CompleteAtEndOperator(_NO_ROWS, at_end, operator.snapshot())
         for batch in operator.on_batch(0, batch_of(told[first : first + cut], _PAYLOAD)).batches:
             batch.check()
             out += elements_of(batch)

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from slackwater.progress.frontier import Port
 
 
-class PromiseAtEndOperator(InterestedOperator[Instant]):
+class CompleteAtEndOperator(InterestedOperator[Instant]):
     """Promises a time at the end, and no more than that before; with BEGINNING, says nothing by the end.
 
     >>> import pyarrow as pa
     >>> from slackwater.events.elements import Insert, Punctuate, batch_of, elements_of
     >>> rows = pa.schema({"x": pa.string()})
-    >>> step = PromiseAtEndOperator(batch_of([], rows).payload, 7)
+    >>> step = CompleteAtEndOperator(batch_of([], rows).payload, 7)
     >>> (out,) = step.on_batch(0, batch_of([Insert(("a",), 3, 4), Punctuate(FOREVER)], rows)).batches
     >>> print(*elements_of(out), *elements_of(step.on_end(0).batches[0]))
     insert(('a',), 3, 4) punctuate(7)
