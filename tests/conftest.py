@@ -18,6 +18,7 @@ from slackwater.operators.operator import Operator
 from slackwater.plan.node import SideOutput
 from slackwater.plan.nodes.rows import UnaryNode
 from slackwater.plan.properties import Order, Properties
+from slackwater.plan.traits import Traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,6 +95,7 @@ class Part(UnaryNode):
     """The plan node of the operator above."""
 
     verb = "part"
+    traits = Traits()
 
     def details(self) -> str:
         """Nothing was chosen."""

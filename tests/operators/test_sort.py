@@ -27,7 +27,7 @@ from slackwater.operators.emission import NOTHING
 from slackwater.operators.sort import SortOperator, SortState
 from slackwater.plan.node import StepNode
 from slackwater.plan.nodes.ordering import Sort
-from slackwater.plan.rewrites.optimizer import as_planned
+from slackwater.plan.rewrites.optimizer import optimized
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.testing.strategies import batch_cuts, disordered_batches
 
@@ -436,7 +436,7 @@ def test_ends_of_windows_are_not_held_and_come_out_all_the_same(near: int) -> No
     """They follow from the starts, up to the end of time, where a window is open."""
     rows = pa.record_batch({"at": [near + time for time in (15, 3, 18, 1, 21, 12, 9)], "v": list(range(7))})
     events = sw.stream(pa.table(rows), time="at")
-    (node,) = as_planned(events.tumbling(10).sort(30).node)
+    (node,) = optimized(events.tumbling(10).sort(30).node)
     assert isinstance(node, Sort)
     assert isinstance(node.input, StepNode)
     without, with_ends = node.build("sort"), SortOperator(node.schema)

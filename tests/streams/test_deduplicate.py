@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.events.elements import Insert
-from slackwater.plan.rewrites.optimizer import as_run
+from slackwater.plan.rewrites.optimizer import optimized_in_process
 from slackwater.policies.keep import Keep
 from slackwater.testing.by_column_cases import in_order_of_arrival
 from slackwater.testing.oracles.deduplicate import deduplicate_oracle
@@ -157,7 +157,7 @@ def test_explain_says_what_is_held_and_the_sort_before_it_is_left_out() -> None:
     shown = "deduplicate#1 on frame, within 5, keeps the first ordered, points, keyed"
     assert top == f"{shown} a row goes when its time is complete; the keys of the last 5 are remembered"
     assert below.startswith("└─ where#1 gateway > 0 disordered, points, punctuated")
-    (run,) = as_run(stream.node)
+    (run,) = optimized_in_process(stream.node)
     assert "sort" not in {node.verb for node in (run, *run.inputs, *run.inputs[0].inputs)}
     last = _stream().deduplicate("frame", within=5, keep="last", patience=6)
     assert "keeps the last" in last.explain()

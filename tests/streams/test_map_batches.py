@@ -16,6 +16,7 @@ import slackwater as sw
 from slackwater.errors import PlanError, SchemaMismatch, StepFailed
 from slackwater.operators.pass_through import PassThroughOperator
 from slackwater.plan.nodes.rows import UnaryNode
+from slackwater.plan.traits import Traits
 
 if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
@@ -148,6 +149,7 @@ class _Revised(UnaryNode):
     """Says that a stream may revise its events."""
 
     verb = "revised"
+    traits = Traits()
 
     @property
     def properties(self) -> Properties:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.plan.node import Node, name_steps
-from slackwater.plan.rewrites.optimizer import as_run
+from slackwater.plan.rewrites.optimizer import optimized_in_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def explain(*roots: Node) -> str:
     """Write the plan as it will run, last step first, one line per step with its facts and its reason."""
-    planned = as_run(*roots)
+    planned = optimized_in_process(*roots)
     names = name_steps(*planned)
     seen: set[int] = set()
     lines = [line for root in planned for line in _lines(root, "", "", seen, names)]

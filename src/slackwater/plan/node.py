@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from slackwater.errors import PlanError, message
-from slackwater.operators.emission import LATE, LEFT_OUT, OutputName
+from slackwater.operators.emission import DIVERTED, LATE, LEFT_OUT, OutputName
+from slackwater.plan.traits import PunctuationUse, Traits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from slackwater.plan.feed import Feed
     from slackwater.plan.properties import Properties
     from slackwater.policies.punctuations import Punctuations
+    from slackwater.progress.instants import Duration
+
+    Names: TypeAlias = frozenset[str]
+    """Names of payload columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +50,11 @@ class Node(ABC):
 
     @property
     @abstractmethod
+    def traits(self) -> Traits:
+        """What plans and runners must know of its kind. Every class decides for itself."""
+
+    @property
+    @abstractmethod
     def verb(self) -> str:
         """The name of the step's kind, as users type it."""
 
@@ -60,6 +70,39 @@ class Node(ABC):
     def line(self) -> str:
         """The node's line in explain(), without the tree."""
         return f"{self.verb} {self.details()}".strip()
+
+    @property
+    def commutes_with_sort(self) -> bool:
+        """Whether a sort gives the same rows behind this step as before it."""
+        return False
+
+    @property
+    def in_processing_order(self) -> bool:
+        """Whether starts are stamps in the order of processing: streams of these need not wait for each other."""
+        return False
+
+    @property
+    def fixed_length(self) -> Duration | None:
+        """How long every event is, if all are windows of one length: their ends follow from their starts then."""
+        return None
+
+    @property
+    def holds_back(self) -> Duration:
+        """How far past the newest time the step may hold back what it sends, beside what it waits for."""
+        return 0
+
+    @property
+    def partition_keys(self) -> tuple[str, ...] | None:
+        """Columns whose equal values must be in one shard; () if all rows must, None if each may be anywhere."""
+        return ()
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:  # noqa: ARG002 - what is computed comes from none
+        """The columns of inputs that a column has its values from, unchanged; none where they are computed."""
+        return []
+
+    def columns_read(self, wanted: Names, source: Node) -> Names:  # noqa: ARG002 - the safe answer is all
+        """The payload columns of an input that are looked at here, or handed on because `wanted` are read later."""
+        return frozenset(source.schema.payload.names)
 
     def with_inputs(self, *inputs: Node) -> Self:
         """Return the same step on other inputs, which must have the columns of those it has."""
@@ -81,6 +124,10 @@ class StepNode(Node):
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator, fresh or from a snapshot. `step` is its name in messages and counters."""
 
+    def build_driven(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator for a runner that says itself when rows are late, as Spark's does for each micro-batch."""
+        return self.build(step, resume)
+
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """The outputs beside the main one: the columns of each, and what is known of it. Most steps have none."""
         return {}
@@ -97,6 +144,7 @@ class SideOutput(Node):
     step: StepNode
     output: OutputName
     verb = "output"
+    traits = Traits(punctuations=PunctuationUse.FORWARDED, flushes_at_end=False)
 
     def __post_init__(self) -> None:
         there_are = self.step.side_outputs()
@@ -118,6 +166,19 @@ class SideOutput(Node):
     def properties(self) -> Properties:
         """What the step knows of this output."""
         return self.step.side_outputs()[self.output][1]
+
+    @property
+    def partition_keys(self) -> None:
+        """It only points."""
+        return
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """The same column of the step."""
+        return [(self.step, column)]
+
+    def columns_read(self, wanted: Names, source: Node) -> Names:
+        """Those that are wanted; all where rows are shown that did not go on."""
+        return super().columns_read(wanted, source) if self.output in DIVERTED else wanted
 
     def details(self) -> str:
         """Which output."""
@@ -141,6 +202,7 @@ class SourceNode(Node):
     event_schema: EventSchema
     facts: Properties
     punctuations: Punctuations
+    traits = Traits(map_side=True, flushes_at_end=False)
 
     @property
     def inputs(self) -> tuple[Node, ...]:

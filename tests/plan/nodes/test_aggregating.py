@@ -15,6 +15,7 @@ from slackwater.operators.aggregate.map_windows import MapWindowsOperator
 from slackwater.plan.nodes.aggregating import AggregateStep, MapWindows
 from slackwater.plan.nodes.rows import UnaryNode
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
+from slackwater.plan.traits import Traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,7 @@ class _Known(UnaryNode):
 
     facts: Properties
     verb = "known"
+    traits = Traits()
 
     @property
     def properties(self) -> Properties:

@@ -14,9 +14,8 @@ import pytest
 import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.plan.node import walk
-from slackwater.plan.nodes.replicas import Case, MergeReplicas
+from slackwater.plan.nodes.replicas import Case, MergeReplicas, has_one_tie_order
 from slackwater.plan.properties import Order
-from slackwater.plan.tie_order import tells_ties_alike
 from slackwater.policies.agreement import Agreement, Revise
 from slackwater.testing.change_rows import change_schema
 
@@ -222,12 +221,12 @@ def test_the_order_of_ties_is_kept_by_some_steps_and_lost_by_others() -> None:
     strict = _counts(_ordered("blue"))
     keeping = strict.where(_all_true).tumbling(100)
     assert keeping.properties.order is Order.TIES
-    assert tells_ties_alike(keeping.node)
-    assert tells_ties_alike(strict.sliding(50).select("n").node)
-    assert tells_ties_alike(_changes("blue").settle().tumbling(10).node)
-    assert not tells_ties_alike(strict.union(_counts(_ordered("green"))).node)
-    assert not tells_ties_alike(_counts(_ordered("blue"), "user").node)
-    assert not tells_ties_alike(_ordered("blue").node)
+    assert has_one_tie_order(keeping.node)
+    assert has_one_tie_order(strict.sliding(50).select("n").node)
+    assert has_one_tie_order(_changes("blue").settle().tumbling(10).node)
+    assert not has_one_tie_order(strict.union(_counts(_ordered("green"))).node)
+    assert not has_one_tie_order(_counts(_ordered("blue"), "user").node)
+    assert not has_one_tie_order(_ordered("blue").node)
 
 
 def test_replicas_that_come_and_go_are_merged_event_by_event() -> None:

@@ -17,7 +17,7 @@ from slackwater.plan.nodes.replicas import Case
 from slackwater.plan.nodes.replicas_by_column import MergeByColumn
 from slackwater.plan.nodes.revisions import AssumeKeyed
 from slackwater.plan.properties import Extent, Order
-from slackwater.plan.rewrites.optimizer import as_run
+from slackwater.plan.rewrites.optimizer import optimized_in_process
 from slackwater.testing.change_rows import change_schema
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def test_a_key_of_the_stream_is_one_of_every_replica() -> None:
 def test_all_columns_are_read_by_the_merge_and_only_some_behind_it() -> None:
     """Where only counts are read, two events may differ in nothing but a column that nobody reads."""
     counts = _stream().merge_replicas("replica", "10s").tumbling("1h").group_by().aggregate(n=sw.count())
-    (run,) = as_run(counts.node)
+    (run,) = optimized_in_process(counts.node)
     merge = next(node for node in walk(run) if isinstance(node, MergeByColumn))
     assert merge.input.schema.columns == ("at", "until", "k", "replica")
     assert not any(node.verb == "sort" for node in walk(run)), "what is only counted is not sorted"

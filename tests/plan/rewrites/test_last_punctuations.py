@@ -14,7 +14,7 @@ import slackwater as sw
 from slackwater.plan.node import walk
 from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.rewrites.last_punctuations import with_last_punctuations
-from slackwater.plan.rewrites.optimizer import as_run
+from slackwater.plan.rewrites.optimizer import optimized_in_process
 from slackwater.runners.in_process import graph
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ _ALL: dict[str, Callable[[sw.DisorderedStream], list[Stream]]] = {
 
 
 def _judges(*streams: Stream) -> list[Punctuate]:
-    return [one for one in walk(*as_run(*(stream.node for stream in streams))) if isinstance(one, Punctuate)]
+    return [
+        one for one in walk(*optimized_in_process(*(stream.node for stream in streams))) if isinstance(one, Punctuate)
+    ]
 
 
 @pytest.mark.parametrize("name", _LAST_ONLY)
@@ -65,7 +67,7 @@ def _as_written_otherwise(*roots: Node) -> list[Node]:
     """The plan with every punctuation said."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("slackwater.plan.rewrites.with_last_punctuations", lambda *nodes: list(nodes))
-        return as_run(*roots)
+        return optimized_in_process(*roots)
 
 
 @pytest.mark.parametrize("name", [*_LAST_ONLY, *_ALL])
@@ -75,9 +77,9 @@ def test_the_same_comes_out(name: str, times: list[int], batch: int) -> None:
     """Of every output, in the same order, however rows are cut into batches."""
     make = {**_LAST_ONLY, **_ALL}[name]
     tables = []
-    for plan in (as_run, _as_written_otherwise):
+    for plan in (optimized_in_process, _as_written_otherwise):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(graph, "as_run", plan)
+            patch.setattr(graph, "optimized_in_process", plan)
             streams = make(_rows(times, batch))
             tables.append([(result.table, result.late) for result in sw.run_together(*streams)])
     assert tables[0] == tables[1]

@@ -14,7 +14,7 @@ import slackwater as sw
 from slackwater.plan.node import walk
 from slackwater.plan.nodes.ordering import Sort
 from slackwater.plan.rewrites import optimizer as rewrites
-from slackwater.plan.rewrites.optimizer import as_planned
+from slackwater.plan.rewrites.optimizer import optimized
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def _events() -> sw.DisorderedStream:
 
 
 def _sorts(*streams: Stream) -> int:
-    return sum(isinstance(node, Sort) for node in walk(*as_planned(*(stream.node for stream in streams))))
+    return sum(isinstance(node, Sort) for node in walk(*optimized(*(stream.node for stream in streams))))
 
 
 _UNSORTED: dict[str, Callable[[], Stream]] = {

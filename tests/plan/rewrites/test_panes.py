@@ -14,7 +14,7 @@ import slackwater as sw
 from slackwater.operators.aggregate.partials import Partial
 from slackwater.plan.node import walk
 from slackwater.plan.rewrites import optimizer as rewrites
-from slackwater.plan.rewrites.optimizer import as_planned
+from slackwater.plan.rewrites.optimizer import optimized
 from slackwater.plan.rewrites.panes import AssignPanes
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _events() -> sw.DisorderedStream:
 
 
 def _panes(stream: Stream) -> list[int]:
-    return [node.window.size for node in walk(*as_planned(stream.node)) if isinstance(node, AssignPanes)]
+    return [node.window.size for node in walk(*optimized(stream.node)) if isinstance(node, AssignPanes)]
 
 
 def test_panes_are_the_greatest_length_that_divides_size_and_hop() -> None:

@@ -11,7 +11,7 @@ import pytest
 import slackwater as sw
 from slackwater.plan.node import walk
 from slackwater.plan.nodes.ordering import Punctuate, Sort
-from slackwater.plan.rewrites.optimizer import as_run
+from slackwater.plan.rewrites.optimizer import optimized_in_process
 from slackwater.plan.rewrites.sort_as_needed import sort_as_needed
 from slackwater.plan.rewrites.unread_columns import without_unread_columns
 
@@ -34,7 +34,7 @@ def _events() -> sw.DisorderedStream:
 
 def _columns(kind: type, *streams: Stream) -> list[list[str]]:
     """The payload columns that come to each step of a kind, as the plan runs."""
-    nodes = walk(*as_run(*(stream.node for stream in streams)))
+    nodes = walk(*optimized_in_process(*(stream.node for stream in streams)))
     return [node.inputs[0].schema.payload.names for node in nodes if isinstance(node, kind)]
 
 

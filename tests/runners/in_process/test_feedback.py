@@ -19,6 +19,7 @@ from slackwater.operators.emission import Emission, band_output
 from slackwater.operators.operator import StatelessOperator
 from slackwater.plan.node import SideOutput
 from slackwater.plan.nodes.rows import UnaryNode
+from slackwater.plan.traits import Traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -334,6 +335,7 @@ class _Twofold(UnaryNode):
 
     told: list[Instant]
     verb = "twofold"
+    traits = Traits()
 
     def details(self) -> str:
         """Nothing was chosen."""

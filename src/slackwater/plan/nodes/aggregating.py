@@ -24,14 +24,16 @@ from slackwater.plan.nodes.combining import Union, require_order
 from slackwater.plan.nodes.rows import UnaryNode
 from slackwater.plan.probe import probe_window_function
 from slackwater.plan.properties import Extent, Order, Properties
+from slackwater.plan.traits import PunctuationUse, TieOrder, Traits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from slackwater.operators.aggregate.panes import Panes
     from slackwater.operators.operator import Operator
-    from slackwater.plan.node import Node
+    from slackwater.plan.node import Names, Node
     from slackwater.policies.aggregates import Aggregate
+    from slackwater.progress.instants import Duration
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,7 @@ class CutAtChanges(UnaryNode):
 
     keys: tuple[str, ...]
     verb = "cut_at_changes"
+    traits = Traits(waits_for_ends=True)
 
     def __post_init__(self) -> None:
         require_order(self.verb, self.input)
@@ -58,6 +61,15 @@ class CutAtChanges(UnaryNode):
         """Pieces come as they become final; punctuations say how far."""
         return self.input.properties.replace(extent=Extent.WINDOWS, order=Order.NONE, punctuated=True)
 
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Events of one group are cut together."""
+        return self.keys
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """The keys are kept."""
+        return [(self.input, column)] if column in self.keys else []
+
     def details(self) -> str:
         """The group."""
         return f"per {', '.join(self.keys)}" if self.keys else ""
@@ -72,11 +84,38 @@ class CutAtChanges(UnaryNode):
 
 
 @dataclass(frozen=True, eq=False)
-class AggregateStep(UnaryNode):
-    """Sums up the events that share an interval and the key columns."""
+class GroupingNode(UnaryNode):
+    """A step that sums up the events that share an interval and the key columns."""
 
     keys: tuple[str, ...]
     aggregates: Mapping[str, Aggregate]
+
+    def __post_init__(self) -> None:
+        _require_progress(self.verb, self.input)
+        _ = self.schema
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Events of one group are summed up together."""
+        return self.keys
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """The keys are kept."""
+        return [(self.input, column)] if column in self.keys else []
+
+    def columns_read(self, wanted: Names, source: Node) -> Names:  # noqa: ARG002 - all answers are computed
+        """The keys, and what is summed up."""
+        return columns_summed_up(self.keys, self.aggregates)
+
+    def details(self) -> str:
+        """The aggregates and the keys."""
+        return summed_up_in_words(self.aggregates, self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class AggregateStep(GroupingNode):
+    """Sums up groups and sends each once, when it is complete."""
+
     sort_left_out: bool = False
     """Whether a sort was written before it that the plan does without."""
 
@@ -84,10 +123,7 @@ class AggregateStep(UnaryNode):
     """The panes that events are given instead of windows that overlap, which are made of them."""
 
     verb = "aggregate"
-
-    def __post_init__(self) -> None:
-        _require_progress(self.verb, self.input)
-        _ = self.schema
+    traits = Traits(punctuations=PunctuationUse.LAST_OF_BATCH)
 
     @cached_property
     def schema(self) -> EventSchema:
@@ -105,9 +141,10 @@ class AggregateStep(UnaryNode):
         extent = Extent.INTERVALS if isinstance(self.input, CutAtChanges) else facts.extent
         return Properties(order=order, stamps=facts.stamps, extent=extent, keyed=True)
 
-    def details(self) -> str:
-        """The aggregates and the keys."""
-        return summed_up_in_words(self.aggregates, self.keys)
+    @property
+    def fixed_length(self) -> Duration | None:
+        """An answer has the window of its events."""
+        return self.input.fixed_length if self.panes is None else self.panes.window.size
 
     def reason(self) -> str:
         """When results go out."""
@@ -141,6 +178,12 @@ class MapWindows(UnaryNode):
     """Whether the function answers the same, in the same order, in whatever order the rows of a window come."""
 
     verb = "map_windows"
+
+    @property
+    def traits(self) -> Traits:
+        """Windows go in order of time; within one, the function decides, if rows in another order change nothing."""
+        tie_order = TieOrder.CANONICAL if self.any_order else TieOrder.KEPT
+        return Traits(tie_order=tie_order, reads_tie_order=not self.any_order)
 
     def __post_init__(self) -> None:
         _require_progress(self.verb, self.input)
@@ -226,6 +269,11 @@ def aggregate(node: Node, keys: tuple[str, ...], aggregates: Mapping[str, Aggreg
             raise NeedsOrder.at("aggregate", node.line)
         node = CutAtChanges(node, keys)
     return AggregateStep(node, keys, aggregates)
+
+
+def columns_summed_up(keys: tuple[str, ...], aggregates: Mapping[str, Aggregate]) -> Names:
+    """The columns that aggregates of groups look at."""
+    return frozenset([*keys, *(what.column for what in aggregates.values() if what.column is not None)])
 
 
 def summed_up_in_words(aggregates: Mapping[str, Aggregate], keys: tuple[str, ...]) -> str:

@@ -20,12 +20,13 @@ from slackwater.errors import PlanError, message
 from slackwater.operators.aggregate.banded import BandedAggregateOperator, banded_schema
 from slackwater.operators.emission import band_output
 from slackwater.plan.node import SideOutput, StepNode, walk
-from slackwater.plan.nodes.aggregating import summed_up_in_words
+from slackwater.plan.nodes.aggregating import columns_summed_up, summed_up_in_words
 from slackwater.plan.nodes.combining import Union
 from slackwater.plan.nodes.ordering import Punctuate, Sort
-from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, UnaryNode, Where
+from slackwater.plan.nodes.rows import AssignWindow
 from slackwater.plan.nodes.source_promises import without_source_lateness
 from slackwater.plan.properties import Extent, Order, Properties
+from slackwater.plan.traits import PunctuationUse, Traits
 from slackwater.policies.windows import Hopping, Tumbling
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from slackwater.operators.aggregate.group_rows import GroupRows
     from slackwater.operators.emission import OutputName
     from slackwater.operators.operator import Operator
-    from slackwater.plan.node import Node
+    from slackwater.plan.node import Names, Node
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.cadence import Every
     from slackwater.policies.late import Late
@@ -53,6 +54,7 @@ class BandedAggregate(StepNode):
     """How rows stand for groups of events, where they do: what was summed up before is merged here."""
 
     verb = "in_bands"
+    traits = Traits(punctuations=PunctuationUse.LAST_OF_BATCH)
 
     def __post_init__(self) -> None:
         if self.bands[0].properties.extent is Extent.INTERVALS:
@@ -84,6 +86,19 @@ class BandedAggregate(StepNode):
         order = Order.STRICT if one_per_start else Order.TIES
         return Properties(order=order, stamps=facts.stamps, extent=facts.extent, keyed=True)
 
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Events of one group are summed up together."""
+        return self.keys
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All bands have the keys."""
+        return [(band, column) for band in self.bands] if column in self.keys else []
+
+    def columns_read(self, wanted: Names, source: Node) -> Names:  # noqa: ARG002 - all answers are computed
+        """The keys, and what is summed up."""
+        return columns_summed_up(self.keys, self.aggregates)
+
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """The answers of every band after the first."""
         return {band_output(band): (self.schema, self.properties) for band in range(1, len(self.bands))}
@@ -110,16 +125,17 @@ def dealt(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Lat
     given windows, and the steps from the first window on are done in every band. But windows side by side are complete
     one after the other, and no row is late for one that is not.
     """
-    steps: list[UnaryNode] = []
+    steps: list[Node] = []
     at = node = without_source_lateness(node)
-    while isinstance(at, Where | Select | MapBatches | AssignWindow):
+    while at.traits.row_by_row:
         steps.append(at)
-        at = at.input
+        (at,) = at.inputs
     windows = [place for place, step in enumerate(steps) if isinstance(step, AssignWindow)]
     judged_before = steps[: windows[-1] + 1] if windows else []
     first = judged_before[-1] if judged_before else None
     side_by_side = first.window if isinstance(first, AssignWindow) and isinstance(first.window, Tumbling) else None
-    punctuate = Punctuate(node if first is None else first.input, patiences, cadence, late, side_by_side)
+    read = node if first is None else first.inputs[0]
+    punctuate = Punctuate(read, patiences, cadence, late, side_by_side)
     bands = outputs_of(punctuate, len(patiences))
     # The sort is written first, unless a step would undo it; the plan moves it as far back as it can.
     hops = any(isinstance(step, AssignWindow) and isinstance(step.window, Hopping) for step in judged_before)

@@ -13,8 +13,8 @@ from slackwater.operators.match.matched_schema import matched_schema
 from slackwater.operators.pass_through import PassThroughOperator
 from slackwater.operators.union import UnionOperator
 from slackwater.plan.node import Node, StepNode
-from slackwater.plan.nodes.rows import in_processing_order
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
+from slackwater.plan.traits import TieOrder, Traits
 from slackwater.policies.matching import Overlap, Within
 from slackwater.progress.instants import format_duration
 
@@ -39,6 +39,7 @@ class Union(StepNode):
 
     streams: tuple[Node, ...]
     verb = "union"
+    traits = Traits(tie_order=TieOrder.INTERLEAVED)
 
     def __post_init__(self) -> None:
         require_order("union", *self.streams)
@@ -66,6 +67,15 @@ class Union(StepNode):
         extents = {stream.properties.extent for stream in self.streams}
         extent = extents.pop() if len(extents) == 1 else Extent.INTERVALS
         return Properties(order=Order.TIES, stamps=self.streams[0].properties.stamps, extent=extent)
+
+    @property
+    def partition_keys(self) -> None:
+        """Rows wait for their turn, which comes in each shard."""
+        return
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass, from all inputs."""
+        return [(stream, column) for stream in self.streams]
 
     def details(self) -> str:
         """How many streams."""
@@ -109,6 +119,7 @@ class Join(StepNode):
     on: tuple[str, ...]
     meeting: Overlap | Within
     verb = "join"
+    traits = Traits()
 
     def __post_init__(self) -> None:
         require_order("join", self.left, self.right)
@@ -131,6 +142,15 @@ class Join(StepNode):
         extent = Extent.INTERVALS if isinstance(self.meeting, Overlap) else Extent.POINTS
         return Properties(order=Order.TIES, stamps=_stamps(self.left, self.right), extent=extent)
 
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Rows of one key may match."""
+        return self.on
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """Both sides have the key."""
+        return [(side, column) for side in self.inputs] if column in self.on else []
+
     def details(self) -> str:
         """Key and meeting."""
         return f"on {', '.join(self.on) or 'time alone'}, {self.meeting.describe(calendar=self.left.schema.calendar)}"
@@ -141,7 +161,7 @@ class Join(StepNode):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
-        waits = not (in_processing_order(self.left) and in_processing_order(self.right))
+        waits = not (self.left.in_processing_order and self.right.in_processing_order)
         return JoinOperator(
             self.left.schema, self.right.schema, self.on, self.meeting, step=step, waits=waits, resume=resume
         )
@@ -156,6 +176,7 @@ class FollowedBy(StepNode):
     on: tuple[str, ...]
     within: Duration
     verb = "followed_by"
+    traits = Traits()
 
     def __post_init__(self) -> None:
         require_order("followed_by", self.first, self.then)
@@ -176,6 +197,15 @@ class FollowedBy(StepNode):
         """Results come in order of the second event's time."""
         return Properties(order=Order.TIES, stamps=_stamps(self.first, self.then))
 
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Rows of one key may match."""
+        return self.on
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """Both sides have the key."""
+        return [(side, column) for side in self.inputs] if column in self.on else []
+
     def details(self) -> str:
         """Key and patience."""
         within = format_duration(self.within) if self.first.schema.calendar else str(self.within)
@@ -187,7 +217,7 @@ class FollowedBy(StepNode):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
-        waits = not (in_processing_order(self.first) and in_processing_order(self.then))
+        waits = not (self.first.in_processing_order and self.then.in_processing_order)
         return FollowedByOperator(
             self.first.schema, self.then.schema, self.on, self.within, step=step, waits=waits, resume=resume
         )

@@ -10,7 +10,9 @@ from slackwater.errors import NeedsOrder, PlanError, message
 from slackwater.operators.replicas.compare import CompareReplicasOperator, divergence_schema
 from slackwater.plan.node import Node, StepNode
 from slackwater.plan.nodes.combining import require_same_columns
+from slackwater.plan.nodes.revisions import columns_of_events
 from slackwater.plan.properties import Extent, Order, Properties
+from slackwater.plan.traits import Traits
 
 if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
@@ -23,6 +25,7 @@ class CompareReplicas(StepNode):
 
     replicas: tuple[Node, ...]
     verb = "compare_replicas"
+    traits = Traits(trusts_idle_sources=False)
 
     def __post_init__(self) -> None:
         for replica in self.replicas:
@@ -51,6 +54,11 @@ class CompareReplicas(StepNode):
         extents = {one.extent for one in facts}
         extent = extents.pop() if len(extents) == 1 else Extent.INTERVALS
         return Properties(order=Order.NONE, stamps=facts[0].stamps, extent=extent, punctuated=True)
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """An event of one replica meets the same of another."""
+        return columns_of_events(self.replicas[0])
 
     def details(self) -> str:
         """How many."""

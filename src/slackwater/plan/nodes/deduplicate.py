@@ -10,11 +10,13 @@ from slackwater.errors import BadDuration, NeedsOrder, PlanError, SchemaMismatch
 from slackwater.operators.deduplicate.deduplicate import DeduplicateOperator
 from slackwater.plan.nodes.rows import UnaryNode
 from slackwater.plan.properties import Order, Properties
+from slackwater.plan.traits import TieOrder, Traits
 from slackwater.policies.keep import Keep
 from slackwater.progress.instants import FOREVER, format_duration
 
 if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
+    from slackwater.plan.node import Node
     from slackwater.progress.instants import Duration
 
 
@@ -26,6 +28,7 @@ class Deduplicate(UnaryNode):
     within: Duration
     keep: Keep
     verb = "deduplicate"
+    traits = Traits(tie_order=TieOrder.KEPT, sorts_itself=True)
 
     def __post_init__(self) -> None:
         self._refuse_columns()
@@ -62,7 +65,7 @@ class Deduplicate(UnaryNode):
         RowCodec(schema.payload, self.verb)
 
     @property
-    def lag(self) -> Duration:
+    def holds_back(self) -> Duration:
         """How far behind its input the output is complete."""
         return self.within if self.keep is Keep.LAST else 0
 
@@ -72,6 +75,20 @@ class Deduplicate(UnaryNode):
         facts = self.input.properties
         order = Order.STRICT if facts.order is Order.STRICT else Order.TIES
         return facts.replace(order=order, punctuated=True, keyed=True)
+
+    @property
+    def fixed_length(self) -> Duration | None:
+        """The input's."""
+        return self.input.fixed_length
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Rows of one key may be the same event."""
+        return self.on
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass."""
+        return [(self.input, column)]
 
     def details(self) -> str:
         """Key, time and which row is kept."""

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import NeedsOrder, PlanError, message
 from slackwater.operators.aggregate.early import EarlyAggregateOperator, early_schema
-from slackwater.plan.nodes.aggregating import AggregateStep
-from slackwater.plan.nodes.rows import AssignWindow, UnaryNode
+from slackwater.plan.nodes.aggregating import GroupingNode
 from slackwater.plan.properties import Extent, Properties
+from slackwater.plan.traits import Traits
 
 if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
     from slackwater.operators.operator import Operator
-    from slackwater.plan.node import Node
 
 
 @dataclass(frozen=True, eq=False)
-class EarlyAggregate(AggregateStep):
+class EarlyAggregate(GroupingNode):
     """Sums up the events of each window and the key columns, and tells what it has, again and again."""
 
     verb = "aggregate_early"
+    traits = Traits()
 
     def __post_init__(self) -> None:
         facts, stream = self.input.properties, {"stream": self.input.line}
@@ -47,7 +47,7 @@ class EarlyAggregate(AggregateStep):
             extent=Extent.WINDOWS,
             punctuated=True,
             insert_only=False,
-            keyed=_windows_of_one_length(self.input),
+            keyed=self.input.fixed_length is not None,  # else windows that start together may differ
         )
 
     def reason(self) -> str:
@@ -60,10 +60,3 @@ class EarlyAggregate(AggregateStep):
         return EarlyAggregateOperator(
             self.input.schema, self.keys, self.aggregates, ordered=ordered, step=step, resume=resume
         )
-
-
-def _windows_of_one_length(node: Node) -> bool:
-    """Whether windows that start together are the same one; those of several streams need not be."""
-    while isinstance(node, UnaryNode) and not isinstance(node, AssignWindow):
-        node = node.input
-    return isinstance(node, AssignWindow)

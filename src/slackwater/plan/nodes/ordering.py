@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import BadDuration, NeedsOrder, PlanError, message
 from slackwater.operators.emission import LATE, band_output
-from slackwater.operators.punctuate import PunctuateOperator, late_schema
+from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator, late_schema
 from slackwater.operators.sort import SortOperator
 from slackwater.plan.node import SourceNode, walk
-from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, UnaryNode, Where, refuse_untimed
+from slackwater.plan.nodes.rows import UnaryNode, refuse_untimed
 from slackwater.plan.properties import Extent, Order, Properties
+from slackwater.plan.traits import PunctuationUse, TieOrder, Traits
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late, LateAction, not_a_policy
 from slackwater.progress.instants import FOREVER, format_duration
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema, TimeColumn
     from slackwater.operators.emission import OutputName
     from slackwater.operators.operator import Operator
-    from slackwater.plan.node import Node
+    from slackwater.plan.node import Names, Node
     from slackwater.policies.cadence import Cadence
     from slackwater.policies.windows import Tumbling
     from slackwater.progress.instants import Duration
@@ -69,6 +70,20 @@ class LatenessStep(UnaryNode):
         extent = facts.extent if facts.extent is Extent.POINTS else Extent.INTERVALS
         return facts.replace(keyed=False, order=order, extent=extent)
 
+    @property
+    def fixed_length(self) -> Duration | None:
+        """The input's, unless late rows are moved, which leaves a part of their window."""
+        return None if self.late.action is LateAction.ADJUSTED else self.input.fixed_length
+
+    @property
+    def partition_keys(self) -> tuple[str, ...] | None:
+        """A row is late or not by itself."""
+        return None
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass; times do unless late rows are moved."""
+        return [] if self.late.action is LateAction.ADJUSTED else [(self.input, column)]
+
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """The late rows, as they came in, if they are diverted."""
         if self.late.action is not LateAction.DIVERTED:
@@ -101,6 +116,18 @@ class Punctuate(LatenessStep):
 
     verb = "punctuate"
 
+    @property
+    def traits(self) -> Traits:
+        """Rows keep their places, unless late ones are moved: then it depends on what came before them."""
+        moved = self.late.action is LateAction.ADJUSTED
+        tie_order = TieOrder.ARBITRARY if moved else TieOrder.KEPT
+        return Traits(tie_order=tie_order, flushes_at_end=False, copies_rows=True)
+
+    def columns_read(self, wanted: Names, source: Node) -> Names:
+        """Those that are wanted; all where late rows are shown to somebody."""
+        shown = self.late.action in {LateAction.DIVERTED, LateAction.REFUSED}
+        return super().columns_read(wanted, source) if shown else wanted
+
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """The bands after the first, and the late rows if they are diverted."""
         bands = {band_output(band): (self.schema, self.properties) for band in range(1, len(self.patiences))}
@@ -123,6 +150,10 @@ class Punctuate(LatenessStep):
         """Make the operator."""
         cadence = self.cadence.resolved(calendar=self.schema.calendar)
         return self.build_with(cadence, step, resume)
+
+    def build_driven(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator that punctuates when the runner says so."""
+        return self.build_with(DRIVEN_BY_RUNNER, step, resume)
 
     def build_with(self, cadence: Cadence, step: str, resume: Any = None) -> PunctuateOperator:
         """Make the operator, with another cadence."""
@@ -147,6 +178,7 @@ class Sort(UnaryNode):
     """The steps that were written behind the sort and run before it."""
 
     verb = "sort"
+    traits = Traits(tie_order=TieOrder.KEPT, punctuations=PunctuationUse.LAST_OF_BATCH, copies_rows=True)
 
     def __post_init__(self) -> None:
         facts = self.input.properties
@@ -162,6 +194,24 @@ class Sort(UnaryNode):
         """Ordered, with ties; punctuated as the input is."""
         return self.input.properties.replace(order=Order.TIES)
 
+    @property
+    def fixed_length(self) -> Duration | None:
+        """The input's."""
+        return self.input.fixed_length
+
+    @property
+    def partition_keys(self) -> None:
+        """A row waits for its turn, which comes in each shard."""
+        return
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass."""
+        return [(self.input, column)]
+
+    def columns_read(self, wanted: Names, source: Node) -> Names:  # noqa: ARG002 - there is one
+        """Those that are wanted."""
+        return wanted
+
     def details(self) -> str:
         """Nothing was chosen."""
         return ""
@@ -175,14 +225,7 @@ class Sort(UnaryNode):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
-        return SortOperator(self.schema, step, resume, _length_of_all(self.input))
-
-
-def _length_of_all(node: Node) -> Duration | None:
-    """How long all events are, where they are windows of one length; their ends follow from their starts then."""
-    while isinstance(node, Where | Select | MapBatches):
-        node = node.input
-    return node.window.size if isinstance(node, AssignWindow) and not node.input.properties.untimed else None
+        return SortOperator(self.schema, step, resume, self.input.fixed_length)
 
 
 def _refuse_unless_whole(patiences: tuple[Duration, ...], time: TimeColumn) -> None:

@@ -23,10 +23,10 @@ from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.replicas.strictly_ordered import MergeStrictlyOrdered
 from slackwater.plan.node import Node, SourceNode, StepNode, walk
 from slackwater.plan.nodes.combining import require_same_columns
-from slackwater.plan.nodes.revisions import with_untrusted_end
+from slackwater.plan.nodes.revisions import columns_of_events, with_untrusted_end
 from slackwater.plan.nodes.rows import with_wide_dictionaries
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
-from slackwater.plan.tie_order import tells_ties_alike
+from slackwater.plan.traits import TieOrder, Traits
 from slackwater.policies.agreement import Agreement, Tell
 from slackwater.policies.left_out_rows import LeftOutRows, require_policy
 from slackwater.policies.punctuations import When
@@ -91,6 +91,7 @@ class MergeReplicas(StepNode):
     """Whether they are known to be replicas, so that it need not be found out how much they share."""
 
     verb = "merge_replicas"
+    traits = Traits(trusts_idle_sources=False)
 
     def __post_init__(self) -> None:
         for replica in self.replicas:
@@ -131,7 +132,7 @@ class MergeReplicas(StepNode):
         if all(one.insert_only and one.ordered for one in facts) and self.attendance.fixed:
             if strict:
                 return Case.R0
-            if self.same_tie_order or all(map(tells_ties_alike, self.replicas)):
+            if self.same_tie_order or all(map(has_one_tie_order, self.replicas)):
                 return Case.R1
             if all(one.keyed for one in facts):
                 return Case.R2
@@ -160,6 +161,15 @@ class MergeReplicas(StepNode):
             insert_only=not self.revises,
             keyed=all(one.keyed for one in facts),
         )
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """An event of one replica meets the same of another."""
+        return columns_of_events(self.replicas[0])
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass, from all replicas."""
+        return [(replica, column) for replica in self.replicas]
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """The rows that are left out, if they are diverted: of a key, or an order, nothing is known."""
@@ -222,6 +232,17 @@ class MergeReplicas(StepNode):
                 return MergeRevisedWithKey(*common, self.agreement, ordered, final=final, diverts=diverts)
             case Case.R4:
                 return MergeMultiset(*common, self.agreement, ordered, final=final, diverts=diverts)
+
+
+def has_one_tie_order(node: Node) -> bool:
+    """Whether rows of one time come in an order that follows from what the stream holds: what case R1 needs.
+
+    A grouped aggregate sends its groups as they come, and a union whichever input is first; of rows that are only said
+    to come in order of time, nothing is known. Paper: ICDE 2012, section IV-D, examples 2 to 5.
+    """
+    if node.properties.order is Order.STRICT or node.traits.tie_order is TieOrder.CANONICAL:
+        return True
+    return node.traits.tie_order is TieOrder.KEPT and all(map(has_one_tie_order, node.inputs))
 
 
 def refuse_clocks(replica: Node) -> None:

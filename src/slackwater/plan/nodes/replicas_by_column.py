@@ -14,13 +14,16 @@ import pyarrow as pa
 
 from slackwater.errors import PlanError, SchemaMismatch, message
 from slackwater.operators.emission import LEFT_OUT
+from slackwater.operators.punctuate import DRIVEN_BY_RUNNER
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.diverted_rows import left_out_schema
 from slackwater.operators.replicas.replica_names import ReplicaNames
 from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.replicas import Case, refuse_clocks
-from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, Where
+from slackwater.plan.nodes.revisions import columns_of_events
+from slackwater.plan.nodes.rows import AssignWindow
 from slackwater.plan.properties import Order, Properties
+from slackwater.plan.traits import Traits
 from slackwater.policies.left_out_rows import LeftOutRows, require_policy
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ class MergeByColumn(LatenessStep):
 
     left_out: LeftOutRows = LeftOutRows.drop()  # noqa: RUF009 - a frozen value
     verb = "merge_replicas"
+    traits = Traits(trusts_idle_sources=False)
 
     def __post_init__(self) -> None:
         self._refuse_column()
@@ -76,6 +80,11 @@ class MergeByColumn(LatenessStep):
         """Events come when they are complete, in no order, and it is said how far they are."""
         return super().properties.replace(order=Order.NONE)
 
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """What the replicas of an event have in common: the column that tells them apart is not in it."""
+        return columns_of_events(self)
+
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """Late rows and rows that are left out, those that are diverted, with the columns that they came with."""
         outputs = dict(super().side_outputs())
@@ -97,6 +106,10 @@ class MergeByColumn(LatenessStep):
         """Make the operator."""
         return self.build_with(self.cadence.resolved(calendar=self.schema.calendar), step, resume)
 
+    def build_driven(self, step: str, resume: Any = None) -> MergeByColumnOperator:
+        """Make the operator that punctuates when the runner says so."""
+        return self.build_with(DRIVEN_BY_RUNNER, step, resume)
+
     def build_with(self, cadence: Cadence, step: str, resume: Any = None) -> MergeByColumnOperator:
         """Make the operator with another cadence than the one that was written."""
         (patience,) = self.patiences
@@ -116,8 +129,8 @@ class MergeByColumn(LatenessStep):
 def _refuse_windows(node: Node) -> None:
     """Refuse windows: patience is meant for the times that events came with."""
     at = node
-    while isinstance(at, Where | Select | MapBatches | AssignWindow):
+    while at.traits.row_by_row:
         if isinstance(at, AssignWindow):
             facts, hint = {"stream": at.line}, "merge_replicas(by=..., patience=...) first, then assign windows"
             raise PlanError(message("merge_replicas judges rows by the times they came with", facts, hint))
-        at = at.input
+        (at,) = at.inputs

@@ -19,11 +19,11 @@ from slackwater.operators.late_changes import LateChangesOperator, late_changes_
 from slackwater.operators.replicas.settle import SettleOperator
 from slackwater.operators.select import SelectOperator
 from slackwater.operators.where import WhereOperator
-from slackwater.plan.node import SideOutput, SourceNode, walk
-from slackwater.plan.nodes.ordering import Punctuate
-from slackwater.plan.nodes.rows import AssignWindow, AssumeOrdered, Select, Stamp, UnaryNode, Where, refuse_untimed
+from slackwater.plan.node import SourceNode, walk
+from slackwater.plan.nodes.rows import Select, UnaryNode, Where, refuse_untimed
 from slackwater.plan.probe import probe_computations
 from slackwater.plan.properties import Order, Properties
+from slackwater.plan.traits import TieOrder, Traits
 from slackwater.policies.late import Late, LateAction, not_a_policy
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
     from slackwater.operators.select import Outputs
     from slackwater.plan.node import Node
-    from slackwater.progress.instants import Instant
+    from slackwater.progress.instants import Duration, Instant
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +76,7 @@ class LateChanges(UnaryNode):
 
     late: Late
     verb = "judge"
+    traits = Traits(flushes_at_end=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.late, Late):
@@ -114,6 +115,7 @@ class AssumeKeyed(UnaryNode):
     """Declares that start and payload are a key; checked as it flows."""
 
     verb = "assume_keyed"
+    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False)
 
     def __post_init__(self) -> None:
         refuse_untimed(self.verb, self.input)
@@ -127,6 +129,20 @@ class AssumeKeyed(UnaryNode):
     def properties(self) -> Properties:
         """With a key, because it is checked."""
         return self.input.properties.replace(keyed=True)
+
+    @property
+    def fixed_length(self) -> Duration | None:
+        """The input's."""
+        return self.input.fixed_length
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Equal events must be seen together."""
+        return columns_of_events(self.input)
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass."""
+        return [(self.input, column)]
 
     def details(self) -> str:
         """Nothing was chosen."""
@@ -149,11 +165,21 @@ class CompleteAtEnd(UnaryNode):
 
     complete_before: Instant
     verb = "complete_at_end"
+    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False)
 
     @property
     def properties(self) -> Properties:
         """The input's; it says by its end how far it is complete."""
         return self.input.properties.replace(punctuated=True)
+
+    @property
+    def partition_keys(self) -> None:
+        """Rows pass."""
+        return
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass."""
+        return [(self.input, column)]
 
     def details(self) -> str:
         """The promise."""
@@ -173,6 +199,16 @@ class UntrustedEnd(UnaryNode):
     """Takes the end of a stream for no promise: it may have been cut off."""
 
     verb = "untrusted_end"
+    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False)
+
+    @property
+    def partition_keys(self) -> None:
+        """Rows pass."""
+        return
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass."""
+        return [(self.input, column)]
 
     def details(self) -> str:
         """Nothing was chosen."""
@@ -188,17 +224,11 @@ class UntrustedEnd(UnaryNode):
 
 
 def with_untrusted_end(node: Node) -> Node:
-    """Let no step promise, by the end of a stream, that nothing will follow; steps that hold no rows never do."""
-    if all(isinstance(one, _SAY_NOTHING_AT_END) for one in walk(node)):
-        return node
-    return UntrustedEnd(node)
+    """Let no step promise, by the end of a stream, that nothing will follow; steps that hold no rows never do.
 
-
-_SAY_NOTHING_AT_END = (
-    *(SourceNode, SideOutput, Where, Select, AssignWindow, Stamp, Punctuate, AssumeOrdered, AssumeKeyed, LateChanges),
-    *(CompleteAtEnd, UntrustedEnd),
-)
-"""What a promise at the end of time cannot come from; one that promises less by its end is believed."""
+    One that promises less by its end is believed.
+    """
+    return UntrustedEnd(node) if any(one.traits.flushes_at_end for one in walk(node)) else node
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +236,7 @@ class Settle(UnaryNode):
     """Puts events in order of time and applies their revisions: each is told once, with its last end."""
 
     verb = "settle"
+    traits = Traits(tie_order=TieOrder.CANONICAL, waits_for_ends=True)
 
     def __post_init__(self) -> None:
         if not self.input.properties.punctuated and any(map(_is_live, walk(self.input))):
@@ -216,6 +247,15 @@ class Settle(UnaryNode):
     def properties(self) -> Properties:
         """In order, and not revised any more; it says how far it has come."""
         return self.input.properties.replace(order=Order.TIES, insert_only=True, punctuated=True)
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """An event and its revisions meet."""
+        return columns_of_events(self.input)
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass."""
+        return [(self.input, column)]
 
     def details(self) -> str:
         """Nothing was chosen."""
@@ -228,6 +268,11 @@ class Settle(UnaryNode):
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
         return SettleOperator(self.schema.no_rows, f"step {step!r}", resume)
+
+
+def columns_of_events(node: Node) -> tuple[str, ...]:
+    """The columns that tell events apart, whatever their ends are."""
+    return (node.schema.time.name, *node.schema.payload.names)
 
 
 def _is_live(node: Node) -> bool:

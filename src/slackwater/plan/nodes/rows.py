@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
 from slackwater.columns.expression_text import describe
 from slackwater.errors import BadDuration, PlanError, SchemaMismatch, message
+from slackwater.events.schema import with_names_before
 from slackwater.operators.assume_ordered import AssumeOrderedOperator
 from slackwater.operators.map_batches import MapBatchesOperator, answered_schema, without_ends
 from slackwater.operators.select import Outputs, SelectOperator
@@ -19,6 +20,7 @@ from slackwater.operators.window import WindowOperator, windowed_schema
 from slackwater.plan.node import Node, StepNode
 from slackwater.plan.probe import probe_batch_function, probe_computations
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
+from slackwater.plan.traits import PunctuationUse, TieOrder, Traits
 from slackwater.policies.windows import MOST_WINDOWS, Hopping, Sliding, Window
 from slackwater.progress.instants import format_duration
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
     from slackwater.operators.map_batches import BatchFunction
     from slackwater.operators.operator import Operator
+    from slackwater.plan.node import Names
     from slackwater.progress.instants import Duration, Instant
 
 
@@ -54,17 +57,52 @@ class UnaryNode(StepNode):
         return self.input.properties
 
 
+_ROW_BY_ROW: Final = Traits(
+    row_by_row=True,
+    tie_order=TieOrder.KEPT,
+    punctuations=PunctuationUse.FORWARDED,
+    flushes_at_end=False,
+    map_side=True,
+)
+
+
 @dataclass(frozen=True, eq=False)
-class Where(UnaryNode):
+class RowNode(UnaryNode):
+    """A step that treats each row by itself, and leaves it its place in the stream."""
+
+    @property
+    def in_processing_order(self) -> bool:
+        """As the input's, unless starts are moved."""
+        return self.input.in_processing_order
+
+    @property
+    def fixed_length(self) -> Duration | None:
+        """The input's, unless ends are moved."""
+        return self.input.fixed_length
+
+    @property
+    def partition_keys(self) -> None:
+        """A row needs no other."""
+        return
+
+
+@dataclass(frozen=True, eq=False)
+class Where(RowNode):
     """Keeps the rows that satisfy a predicate."""
 
     predicate: Computation
     verb = "where"
+    traits = _ROW_BY_ROW
+    commutes_with_sort = True
 
     def __post_init__(self) -> None:
         answer = probe_computations({"keep": self.predicate}, self.schema, "where").field("keep").type
         if not (pa.types.is_boolean(answer) or pa.types.is_null(answer)):
             raise SchemaMismatch.wrong_type("where", self.details(), answer, "a boolean for each row")
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass."""
+        return [(self.input, column)]
 
     def details(self) -> str:
         """The predicate."""
@@ -80,11 +118,12 @@ class Where(UnaryNode):
 
 
 @dataclass(frozen=True, eq=False)
-class Select(UnaryNode):
+class Select(RowNode):
     """Chooses and computes payload columns."""
 
     outputs: Mapping[str, str | Computation]
     verb = "select"
+    traits = _ROW_BY_ROW
 
     def __post_init__(self) -> None:
         _ = self.schema  # made now, so that an unknown column is refused now
@@ -110,6 +149,27 @@ class Select(UnaryNode):
         whole = kept.issuperset(self.input.schema.payload.names)
         return self.input.properties.replace(keyed=self.input.properties.keyed and whole)
 
+    @property
+    def commutes_with_sort(self) -> bool:
+        """A sort brings rows of several batches together, and words of narrow dictionaries need not fit then."""
+        return not any(is_narrow(field.type) for field in self.schema.payload)
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """Times pass, and columns that are only chosen or renamed."""
+        times = {time.name for time in self.input.schema.time_columns()}
+        what = self.outputs.get(column, column if column in times else None)
+        return [(self.input, what)] if isinstance(what, str) else []
+
+    def columns_read(self, wanted: Names, source: Node) -> Names:
+        """Those that are chosen, wanted or not; a computation may look at any."""
+        chosen = [what for what in self.outputs.values() if isinstance(what, str)]
+        only_chosen = len(chosen) == len(self.outputs)
+        return (
+            frozenset(chosen) & set(source.schema.payload.names)
+            if only_chosen
+            else super().columns_read(wanted, source)
+        )
+
     def _payload_outputs(self) -> Outputs:
         times = {column.name for column in self.input.schema.time_columns()}
         return {name: what for name, what in self.outputs.items() if name not in times}
@@ -128,7 +188,7 @@ class Select(UnaryNode):
 
 
 @dataclass(frozen=True, eq=False)
-class MapBatches(UnaryNode):
+class MapBatches(RowNode):
     """Replaces the payload columns by those that a user's function answers, row for row."""
 
     function: BatchFunction
@@ -136,6 +196,7 @@ class MapBatches(UnaryNode):
     """The columns of the answers, if the user named them; otherwise the function is tried."""
 
     verb = "map_batches"
+    traits = _ROW_BY_ROW
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -183,10 +244,11 @@ class MapBatches(UnaryNode):
 
 
 @dataclass(frozen=True, eq=False)
-class AssignWindow(UnaryNode):
+class AssignWindow(RowNode):
     """Gives every event the interval of its window."""
 
     window: Window
+    traits = _ROW_BY_ROW
 
     def __post_init__(self) -> None:
         if not self.input.properties.insert_only:
@@ -213,6 +275,43 @@ class AssignWindow(UnaryNode):
         if isinstance(self.window, Hopping):
             return facts.replace(extent=Extent.WINDOWS, order=Order.NONE, punctuated=facts.progressive)
         return facts.replace(extent=Extent.WINDOWS, order=Order.TIES if facts.ordered else Order.NONE)
+
+    @property
+    def commutes_with_sort(self) -> bool:
+        """An event that falls into several windows leaves the order, and so do its windows."""
+        return not isinstance(self.window, Hopping)
+
+    @property
+    def in_processing_order(self) -> bool:
+        """Sliding windows begin where events do; others move their starts."""
+        return isinstance(self.window, Sliding) and self.input.in_processing_order
+
+    @property
+    def fixed_length(self) -> Duration | None:
+        """The windows' own, if every event has one."""
+        return None if self.input.properties.untimed else self.window.size
+
+    @property
+    def holds_back(self) -> Duration:
+        """A window ends its size after an event at most, and what it says is complete lags behind by as much."""
+        return 2 * self.window.size
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass but the new times."""
+        return [] if column in {time.name for time in self.schema.time_columns()} else [(self.input, column)]
+
+    def columns_read(self, wanted: Names, source: Node) -> Names:
+        """Those that are wanted, by the names that they have before the new times."""
+        shown = source.schema.shown
+        kept = with_names_before(shown, [column.name for column in self.schema.time_columns()], self.verb)
+        behind = dict(zip(shown.names, kept.names, strict=True))
+        return frozenset(name for name in source.schema.payload.names if behind[name] in wanted)
+
+    def with_inputs(self, *inputs: Node) -> Self:
+        """The same windows on another input; its own columns follow from those of the input."""
+        (source,) = inputs
+        same_columns = source.schema.shown == self.input.schema.shown
+        return super().with_inputs(source) if same_columns else replace(self, input=source)
 
     @property
     def verb(self) -> str:
@@ -248,6 +347,7 @@ class AssumeOrdered(UnaryNode):
     """Whether no two events have the same time."""
 
     verb = "assume_ordered"
+    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False)
 
     def __post_init__(self) -> None:
         refuse_untimed("assume_ordered", self.input)
@@ -258,6 +358,15 @@ class AssumeOrdered(UnaryNode):
         if self.strictly:
             return self.input.properties.replace(order=Order.STRICT, keyed=True)
         return self.input.properties.replace(order=Order.TIES)
+
+    @property
+    def partition_keys(self) -> None:
+        """Rows in order of time are so in each shard."""
+        return
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """All columns pass."""
+        return [(self.input, column)]
 
     def details(self) -> str:
         """Whether ties are ruled out."""
@@ -279,6 +388,8 @@ class Stamp(UnaryNode):
     """Gives latent events the time at which they are processed."""
 
     verb = "stamp"
+    traits = Traits(flushes_at_end=False)
+    in_processing_order = True
 
     @property
     def properties(self) -> Properties:
@@ -335,14 +446,6 @@ def with_wide_dictionaries(node: Node) -> Node:
 def is_narrow(kind: pa.DataType) -> bool:
     """Whether a type is a dictionary whose numbers are too small to take in another batch's words."""
     return bool(pa.types.is_dictionary(kind) and kind.index_type.bit_width < pa.int32().bit_width)
-
-
-def in_processing_order(node: Node) -> bool:
-    """Whether starts are stamps in the order of processing: streams of these need not wait for each other."""
-    moves_starts = isinstance(node, AssignWindow) and not isinstance(node.window, Sliding)
-    if isinstance(node, Where | Select | MapBatches | AssignWindow) and not moves_starts:
-        return in_processing_order(node.input)
-    return isinstance(node, Stamp)
 
 
 def stamped(node: Node) -> Node:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator
 from slackwater.plan.nodes.ordering import LatenessStep
-from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, Where
+from slackwater.plan.traits import TieOrder, Traits
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.progress.instants import FOREVER
@@ -33,6 +33,7 @@ class SourceLateness(LatenessStep):
     """Whether the user said what becomes of late rows here; if not, a later step that judges may do it."""
 
     verb = "judge"
+    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False)
 
     @classmethod
     def behind(cls, source: Node, late: Late | None) -> SourceLateness:
@@ -61,7 +62,8 @@ def without_source_lateness(node: Node) -> Node:
     """
     if isinstance(node, SourceLateness) and not node.chosen:
         return node.input
-    if isinstance(node, Where | Select | MapBatches | AssignWindow):
-        source = without_source_lateness(node.input)
-        return node if source is node.input else node.with_inputs(source)
+    if node.traits.row_by_row:
+        (read,) = node.inputs
+        source = without_source_lateness(read)
+        return node if source is read else node.with_inputs(source)
     return node

@@ -10,43 +10,40 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slackwater.operators.emission import LATE
-from slackwater.plan.node import SideOutput, walk
-from slackwater.plan.nodes.aggregating import AggregateStep
-from slackwater.plan.nodes.bands import BandedAggregate
-from slackwater.plan.nodes.early_aggregate import EarlyAggregate
-from slackwater.plan.nodes.ordering import Punctuate, Sort
-from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, Where
+from slackwater.plan.node import SideOutput
+from slackwater.plan.nodes.ordering import Punctuate
+from slackwater.plan.rewrites.transform import readers_of, transform
+from slackwater.plan.traits import PunctuationUse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from slackwater.plan.node import Node
+    from slackwater.plan.rewrites.transform import Made, Readers
 
 
 def with_last_punctuations(*roots: Node) -> list[Node]:
     """Return the same plans, in which steps punctuate once for each batch wherever nobody could tell."""
-    nodes = list(walk(*roots))
-    readers: dict[Node, list[Node]] = {node: [] for node in nodes}
-    for node in nodes:
-        for source in node.inputs:
-            readers[source].append(node)
-    made: dict[Node, Node] = {}
-    for node in nodes:
-        sources = [made[source] for source in node.inputs]
-        made[node] = node if sources == list(node.inputs) else node.with_inputs(*sources)
-        if isinstance(node, Punctuate) and node not in roots and _all_obey_the_last(node, readers, roots):
-            made[node] = replace(node, input=sources[0], only_last=True)
-    return [made[root] for root in roots]
+    readers = readers_of(roots)
+
+    def rule(node: Node, anew: Node, made: Made) -> Node:  # noqa: ARG001 - a rule is asked with all that is made
+        if isinstance(anew, Punctuate) and _all_obey_the_last(node, readers):
+            return replace(anew, only_last=True)
+        return anew
+
+    return transform(roots, rule)
 
 
-def _all_obey_the_last(node: Node, readers: Mapping[Node, list[Node]], roots: tuple[Node, ...]) -> bool:
+def _all_obey_the_last(node: Node, readers: Readers) -> bool:
     """Whether every way down from a step leads to one that acts once for each batch, at its last punctuation."""
-    for reader in readers[node]:
-        if isinstance(reader, SideOutput) and reader.output == LATE:
-            continue
-        if isinstance(reader, Sort | AggregateStep | BandedAggregate) and not isinstance(reader, EarlyAggregate):
-            continue
-        passes_on = isinstance(reader, SideOutput | Where | Select | MapBatches | AssignWindow)
-        if not passes_on or reader in roots or not _all_obey_the_last(reader, readers, roots):
+    return all(reader is not None and _obeys_the_last(reader, readers) for reader in readers[node])
+
+
+def _obeys_the_last(reader: Node, readers: Readers) -> bool:
+    if isinstance(reader, SideOutput) and reader.output == LATE:
+        return True
+    match reader.traits.punctuations:
+        case PunctuationUse.LAST_OF_BATCH:
+            return True
+        case PunctuationUse.FORWARDED:
+            return _all_obey_the_last(reader, readers)
+        case PunctuationUse.EACH:
             return False
-    return True

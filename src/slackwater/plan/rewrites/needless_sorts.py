@@ -12,42 +12,40 @@ those would be told earlier.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from slackwater.plan.node import walk
 from slackwater.plan.nodes.aggregating import AggregateStep
-from slackwater.plan.nodes.early_aggregate import EarlyAggregate
 from slackwater.plan.nodes.ordering import Sort
 from slackwater.plan.nodes.rows import AssignWindow
+from slackwater.plan.rewrites.transform import readers_of, transform
 
 if TYPE_CHECKING:
     from slackwater.plan.node import Node
+    from slackwater.plan.rewrites.transform import Made, Readers
 
 
 def without_needless_sorts(*roots: Node) -> list[Node]:
     """Return the same plans without sorts whose only reader is an aggregate. Sorts are as late as they can be."""
-    nodes = list(walk(*roots))
-    readers = Counter(source for node in nodes for source in node.inputs)
-    readers.update(roots)
-    made: dict[Node, Node] = {}
-    for node in nodes:
-        sources = [made[source] for source in node.inputs]
-        made[node] = node if sources == list(node.inputs) else node.with_inputs(*sources)
-        if isinstance(node, AggregateStep) and not isinstance(node, EarlyAggregate):
-            unsorted = _without_sort(node.input, readers, hops=not node.keys)
-            if unsorted is not None:
-                window, sort = unsorted
-                below = made[sort.input] if window is None else window.with_inputs(made[sort.input])
-                made[node] = replace(node.with_inputs(below), sort_left_out=True)
-    return [made[root] for root in roots]
+    readers = readers_of(roots)
+
+    def rule(node: Node, anew: Node, made: Made) -> Node:
+        if not (isinstance(node, AggregateStep) and isinstance(anew, AggregateStep)):
+            return anew
+        unsorted = _without_sort(node.input, readers, hops=not node.keys)
+        if unsorted is None:
+            return anew
+        window, sort = unsorted
+        below = made[sort.input] if window is None else window.with_inputs(made[sort.input])
+        return replace(anew.with_inputs(below), sort_left_out=True)
+
+    return transform(roots, rule)
 
 
-def _without_sort(node: Node, readers: Counter[Node], *, hops: bool) -> tuple[AssignWindow | None, Sort] | None:
+def _without_sort(node: Node, readers: Readers, *, hops: bool) -> tuple[AssignWindow | None, Sort] | None:
     """The sort that an aggregate reads, if nobody else does, and the hopping window between them, if there is one."""
-    window = node if hops and isinstance(node, AssignWindow) and readers[node] == 1 else None
+    window = node if hops and isinstance(node, AssignWindow) and len(readers[node]) == 1 else None
     sort = node if window is None else window.input
-    if not (isinstance(sort, Sort) and readers[sort] == 1 and sort.input.properties.progressive):
+    if not (isinstance(sort, Sort) and len(readers[sort]) == 1 and sort.input.properties.progressive):
         return None
     return window, sort

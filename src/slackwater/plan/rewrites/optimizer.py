@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from slackwater.plan.rewrites.last_punctuations import with_last_punctuations
 from slackwater.plan.rewrites.needless_sorts import without_needless_sorts
 from slackwater.plan.rewrites.panes import in_panes
-from slackwater.plan.rewrites.preaggregate_bands import preaggregate_in_bands
+from slackwater.plan.rewrites.preaggregate import Placement, preaggregate
 from slackwater.plan.rewrites.sort_as_needed import sort_as_needed
 from slackwater.plan.rewrites.unread_bands import without_unread_bands
 from slackwater.plan.rewrites.unread_columns import without_unread_columns
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node
 
 
-def as_planned(*roots: Node) -> list[Node]:
+def optimized(*roots: Node) -> list[Node]:
     """Return plans that say the same temporal tables, and cost less, whoever runs them.
 
     Plans that are run together are given together.
@@ -25,6 +25,11 @@ def as_planned(*roots: Node) -> list[Node]:
     return without_unread_columns(*in_panes(*sorted_as_needed))
 
 
-def as_run(*roots: Node) -> list[Node]:
+def optimized_in_process(*roots: Node) -> list[Node]:
     """Return plans as the in-process runner does them, at less cost still."""
-    return with_last_punctuations(*preaggregate_in_bands(*as_planned(*roots)))
+    return with_last_punctuations(*preaggregate(Placement.BEFORE_BANDS, *optimized(*roots)))
+
+
+def optimized_for_spark(*roots: Node) -> list[Node]:
+    """Return plans as the Spark runner does them: rows are summed up before they travel, where they can be."""
+    return preaggregate(Placement.MAP_SIDE, *optimized(*roots))

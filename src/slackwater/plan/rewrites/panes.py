@@ -10,22 +10,21 @@ by many events, windows are assigned as written (operators.aggregate.panes).
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from slackwater.operators.aggregate.panes import Panes, pane_of
 from slackwater.operators.window import WindowOperator
-from slackwater.plan.node import walk
 from slackwater.plan.nodes.aggregating import AggregateStep
-from slackwater.plan.nodes.early_aggregate import EarlyAggregate
 from slackwater.plan.nodes.rows import AssignWindow
+from slackwater.plan.rewrites.transform import readers_of, transform
 from slackwater.policies.windows import Hopping, Tumbling
 from slackwater.progress.instants import format_duration
 
 if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Node
+    from slackwater.plan.rewrites.transform import Made
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +56,17 @@ class AssignPanes(AssignWindow):
 
 def in_panes(*roots: Node) -> list[Node]:
     """Return the same plans with panes instead of windows that overlap, wherever an aggregate alone reads these."""
-    nodes = list(walk(*roots))
-    readers = Counter(source for node in nodes for source in node.inputs)
-    readers.update(roots)
-    made: dict[Node, Node] = {}
-    for node in nodes:
-        sources = [made[source] for source in node.inputs]
-        made[node] = node if sources == list(node.inputs) else node.with_inputs(*sources)
-        if isinstance(node, AggregateStep) and not isinstance(node, EarlyAggregate):
-            hopping = node.input
-            if _can_be_panes(hopping, keys=bool(node.keys)) and readers[hopping] == 1:
-                made[node] = _over_panes(node, hopping, made[hopping.input])
-    return [made[root] for root in roots]
+    readers = readers_of(roots)
+
+    def rule(node: Node, anew: Node, made: Made) -> Node:
+        if not (isinstance(node, AggregateStep) and isinstance(anew, AggregateStep)):
+            return anew
+        hopping = node.input
+        if _can_be_panes(hopping, keys=bool(node.keys)) and len(readers[hopping]) == 1:
+            return _over_panes(anew, hopping, made[hopping.input])
+        return anew
+
+    return transform(roots, rule)
 
 
 def _can_be_panes(node: Node, *, keys: bool) -> TypeGuard[AssignWindow]:

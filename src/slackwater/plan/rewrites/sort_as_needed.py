@@ -8,23 +8,20 @@ Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue. ICDE 2018, section I
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from slackwater.plan.node import walk
-from slackwater.plan.nodes.aggregating import MapWindows
-from slackwater.plan.nodes.combining import Union
-from slackwater.plan.nodes.deduplicate import Deduplicate
 from slackwater.plan.nodes.ordering import Sort
-from slackwater.plan.nodes.revisions import AssumeKeyed
-from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, UnaryNode, Where, is_narrow
-from slackwater.policies.windows import Hopping
+from slackwater.plan.nodes.rows import AssignWindow
+from slackwater.plan.rewrites.transform import readers_of, transform
+from slackwater.plan.traits import TieOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from slackwater.plan.node import Node
+    from slackwater.plan.rewrites.transform import Made
 
 
 def sort_as_needed(*roots: Node) -> list[Node]:
@@ -32,25 +29,22 @@ def sort_as_needed(*roots: Node) -> list[Node]:
 
     A sort that several steps read stays before them, and is run once for all.
     """
-    nodes = list(walk(*roots))
-    readers = Counter(source for node in nodes for source in node.inputs)
-    readers.update(roots)
-    in_order = {window for node in nodes if _looks_at_order(node) for window in _windows_before(node)}
-    made: dict[Node, Node] = {}
-    for node in nodes:
-        sources = [made[source] for source in node.inputs]
-        below = sources[0] if sources else None
-        if isinstance(below, Sort) and isinstance(node, Deduplicate) and readers[node.input] == 1:
-            made[node] = node.with_inputs(below.input)  # it puts rows in order itself
-        elif isinstance(below, Sort) and _needs_no_order(node) and node not in in_order and readers[node.input] == 1:
-            made[node] = replace(below, input=node.with_inputs(below.input), moved=(*below.moved, node.verb))
-        else:
-            made[node] = node if sources == list(node.inputs) else node.with_inputs(*sources)
-    return [made[root] for root in roots]
+    readers = readers_of(roots)
+    in_order = {window for node in walk(*roots) if node.traits.reads_tie_order for window in _windows_before(node)}
 
+    def rule(node: Node, anew: Node, made: Made) -> Node:
+        if len(node.inputs) != 1 or len(readers[node.inputs[0]]) != 1:
+            return anew
+        below = made[node.inputs[0]]
+        if not isinstance(below, Sort):
+            return anew
+        if node.traits.sorts_itself:
+            return node.with_inputs(below.input)
+        if node.commutes_with_sort and node not in in_order:
+            return replace(below, input=node.with_inputs(below.input), moved=(*below.moved, node.verb))
+        return anew
 
-def _looks_at_order(node: Node) -> bool:
-    return isinstance(node, MapWindows) and not node.any_order
+    return transform(roots, rule)
 
 
 def _windows_before(node: Node) -> Iterator[Node]:
@@ -58,13 +52,5 @@ def _windows_before(node: Node) -> Iterator[Node]:
     for source in node.inputs:
         if isinstance(source, AssignWindow):
             yield source
-        if isinstance(source, Where | Select | MapBatches | AssignWindow | AssumeKeyed | Sort | Deduplicate | Union):
+        if source.traits.tie_order in {TieOrder.KEPT, TieOrder.INTERLEAVED}:
             yield from _windows_before(source)
-
-
-def _needs_no_order(node: Node) -> TypeGuard[UnaryNode]:
-    """Whether a step treats each row by itself, leaves an ordered stream ordered, and gives what can be sorted."""
-    if isinstance(node, Select) and any(is_narrow(field.type) for field in node.schema.payload):
-        return False  # a sort brings rows of several batches together, whose words need not fit then
-    window = isinstance(node, AssignWindow) and not isinstance(node.window, Hopping)
-    return window or isinstance(node, Where | Select)

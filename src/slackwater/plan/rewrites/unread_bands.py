@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from slackwater.operators.emission import band_output
 from slackwater.plan.node import SideOutput, walk
 from slackwater.plan.nodes.ordering import Punctuate
+from slackwater.plan.rewrites.transform import transform
 
 if TYPE_CHECKING:
     from slackwater.plan.node import Node
+    from slackwater.plan.rewrites.transform import Made
 
 
 def without_unread_bands(*roots: Node) -> list[Node]:
@@ -22,13 +24,13 @@ def without_unread_bands(*roots: Node) -> list[Node]:
     nodes = list(walk(*roots))
     side = {(node.step, node.output) for node in nodes if isinstance(node, SideOutput)}
     main = {*roots, *(source for node in nodes if not isinstance(node, SideOutput) for source in node.inputs)}
-    made: dict[Node, Node] = {}
-    for node in nodes:
-        sources = [made[source] for source in node.inputs]
-        made[node] = node if sources == list(node.inputs) else node.with_inputs(*sources)
+
+    def rule(node: Node, anew: Node, made: Made) -> Node:  # noqa: ARG001 - a rule is asked with all that is made
         # Where only the late rows are read, they are those of the last band, as they were written.
-        if isinstance(node, Punctuate) and node in main:
-            bands = [0, *(band for band in range(1, len(node.patiences)) if (node, band_output(band)) in side)]
-            if bands[-1] + 1 < len(node.patiences):
-                made[node] = replace(node, input=sources[0], patiences=node.patiences[: bands[-1] + 1])
-    return [made[root] for root in roots]
+        if isinstance(anew, Punctuate) and node in main:
+            bands = [0, *(band for band in range(1, len(anew.patiences)) if (node, band_output(band)) in side)]
+            if bands[-1] + 1 < len(anew.patiences):
+                return replace(anew, patiences=anew.patiences[: bands[-1] + 1])
+        return anew
+
+    return transform(roots, rule)

@@ -7,22 +7,16 @@ So do those that deduplicate chooses among: of two rows of one time, any column 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slackwater.events.schema import with_names_before
-from slackwater.operators.emission import DIVERTED
-from slackwater.plan.node import SideOutput, walk
-from slackwater.plan.nodes.aggregating import AggregateStep
-from slackwater.plan.nodes.bands import BandedAggregate
-from slackwater.plan.nodes.ordering import Punctuate, Sort
-from slackwater.plan.nodes.rows import AssignWindow, Select
-from slackwater.policies.late import LateAction
+from slackwater.plan.node import walk
+from slackwater.plan.nodes.rows import Select
+from slackwater.plan.rewrites.transform import transform
 
 if TYPE_CHECKING:
-    from slackwater.plan.node import Node
-
-    Names = frozenset[str]
+    from slackwater.plan.node import Names, Node
+    from slackwater.plan.rewrites.transform import Made
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,46 +33,19 @@ def without_unread_columns(*roots: Node) -> list[Node]:
     nodes = list(walk(*roots))
     read: dict[Node, Names] = {node: frozenset() for node in nodes}
     for root in roots:
-        read[root] = _all(root)
+        read[root] = frozenset(root.schema.payload.names)
     for node in reversed(nodes):
         for source in node.inputs:
-            read[source] |= columns_read_by(node, read[node], source)
-    made: dict[Node, Node] = {}
-    for node in nodes:
-        sources = [made[source] for source in node.inputs]
-        if isinstance(node, Sort | Punctuate):
-            sources = [_selected(sources[0], read[node.input])]
-        if sources == list(node.inputs):
-            made[node] = node
-        elif isinstance(node, AssignWindow):
-            made[node] = replace(node, input=sources[0])  # its own columns depend on those of its input
-        else:
-            made[node] = node.with_inputs(*sources)
-    return [made[root] for root in roots]
+            read[source] |= node.columns_read(read[node], source)
 
+    def rule(node: Node, anew: Node, made: Made) -> Node:
+        if not node.traits.copies_rows:
+            return anew
+        (source,) = node.inputs
+        below = _selected(made[source], read[source])
+        return anew if below is made[source] else node.with_inputs(below)
 
-def _all(node: Node) -> Names:
-    return frozenset(node.schema.payload.names)
-
-
-def columns_read_by(node: Node, names: Names, source: Node) -> Names:
-    """The columns of a source that a node looks at, or hands on because the columns named are read behind it."""
-    match node:
-        case SideOutput() if node.output not in DIVERTED:
-            return names
-        case Sort():
-            return names
-        case Punctuate() if node.late.action not in {LateAction.DIVERTED, LateAction.REFUSED}:
-            return names
-        case AssignWindow():
-            shown = source.schema.shown
-            kept = with_names_before(shown, [column.name for column in node.schema.time_columns()], node.verb)
-            behind = dict(zip(shown.names, kept.names, strict=True))
-            return frozenset(name for name in _all(source) if behind[name] in names)
-        case AggregateStep() | BandedAggregate():
-            summed = (what.column for what in node.aggregates.values())
-            return frozenset([*node.keys, *(column for column in summed if column is not None)])
-    return _all(source)
+    return transform(roots, rule)
 
 
 def _selected(below: Node, read: Names) -> Node:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.plan.node import Node, SideOutput, SourceNode, StepNode, name_steps
 from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.replicas import MergeReplicas
-from slackwater.plan.rewrites.optimizer import as_run
+from slackwater.plan.rewrites.optimizer import optimized_in_process
 from slackwater.policies.cadence import CadenceUnit
 from slackwater.runners.in_process.graph_parts import Arc, Step
 from slackwater.runners.in_process.replicas import take_attendance
@@ -58,7 +58,7 @@ def build_graph(
     outputs: Sequence[tuple[Node, Sink]], clock: Clock, wake: Callable[[], None], resume: Mapping[str, Any]
 ) -> Graph:
     """Build every operator once, fresh or from its snapshot, and connect them, up to the sinks."""
-    roots = as_run(*(root for root, _ in outputs))
+    roots = optimized_in_process(*(root for root, _ in outputs))
     names = name_steps(*roots)
     plan = describe_steps(names)
     require_same_plan(resume, plan)

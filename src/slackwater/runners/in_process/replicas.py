@@ -20,7 +20,7 @@ from slackwater.plan.node import Node, SideOutput, SourceNode, walk
 from slackwater.plan.nodes.compare_replicas import CompareReplicas
 from slackwater.plan.nodes.replicas import MergeReplicas, as_replica
 from slackwater.plan.nodes.revisions import CompleteAtEnd, UntrustedEnd
-from slackwater.plan.rewrites.optimizer import as_run
+from slackwater.plan.rewrites.optimizer import optimized_in_process
 from slackwater.runners.in_process.graph_parts import Arc, Step
 from slackwater.runners.in_process.replica_failures import reason_of
 from slackwater.runners.in_process.replica_status import ReplicaStanding, standings_by_column
@@ -154,7 +154,7 @@ class Replicas:
         facts = {"step": arc.consumer.name, "replica": self._names[place]}
         if arc.heard and not arc.ended:
             raise PlanError(message("this replica is attached, and has not ended", facts, "detach it first"))
-        (planned,) = as_run(as_replica(replica))
+        (planned,) = optimized_in_process(as_replica(replica))
         olds, news = _steps_of(self._planned[place]), _steps_of(planned)
         if len(olds) != len(news) or not all(map(_alike, olds, news)):
             facts |= {"its plan": olds[-1].line, "the new one": news[-1].line}

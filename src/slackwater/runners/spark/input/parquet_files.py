@@ -25,8 +25,6 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from slackwater.errors import PlanError, SourceFailed, message
-from slackwater.plan.nodes.rows import Select
-from slackwater.plan.rewrites.unread_columns import columns_read_by
 from slackwater.runners.spark.compatibility import require_known_session
 from slackwater.runners.spark.input.packing import PACKED_SPARK, Pack
 from slackwater.runners.spark.source import SparkFeed, columns_in_arrow
@@ -100,10 +98,7 @@ def columns_read(schema: EventSchema, steps: Sequence[StepNode]) -> frozenset[st
     """Which columns of a source steps look at, or hand on; its times are always read."""
     read = frozenset((steps[-1].schema if steps else schema).payload.names)
     for step in reversed(steps):
-        if isinstance(step, Select) and all(isinstance(what, str) for what in step.outputs.values()):
-            read = frozenset(str(what) for name, what in step.outputs.items() if name in read)
-        else:
-            read = columns_read_by(step, read, step.inputs[0])
+        read = step.columns_read(read, step.inputs[0])
     return read.union(column.name for column in schema.time_columns())
 
 

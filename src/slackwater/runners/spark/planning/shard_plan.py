@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
 from slackwater.plan.nodes.ordering import LatenessStep
-from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, Where
-from slackwater.plan.rewrites.optimizer import as_planned
-from slackwater.plan.rewrites.preaggregate_inputs import SumUp, preaggregate_in_inputs
+from slackwater.plan.nodes.preaggregating import PreaggregatedRows
+from slackwater.plan.nodes.rows import AssignWindow
+from slackwater.plan.rewrites.optimizer import optimized_for_spark
 from slackwater.policies.cadence import CadenceUnit
 from slackwater.runners.in_process.snapshot import describe_steps
 from slackwater.runners.spark.planning.sharding import deciding_columns, why_one_shard
@@ -44,7 +44,7 @@ class InputPipeline:
     windowing: tuple[StepNode, ...] = ()
     """The steps that follow where rows are summed up: they give rows windows."""
 
-    summed_up: SumUp | None = None
+    summed_up: PreaggregatedRows | None = None
     """What is packed instead of rows, if they are."""
 
     @property
@@ -68,7 +68,7 @@ class ShardPlan:
     @classmethod
     def of(cls, outputs: Mapping[str, Node], wanted_shards: int) -> ShardPlan:
         """The plan that is run for outputs as they were written."""
-        run = preaggregate_in_inputs(*as_planned(*outputs.values()))
+        run = optimized_for_spark(*outputs.values())
         return cls(dict(zip(outputs, run, strict=True)), wanted_shards)
 
     def __post_init__(self) -> None:
@@ -127,13 +127,13 @@ def _pipeline(entry: LatenessStep) -> InputPipeline:
         raise PlanError(message("on Spark the rows of a micro-batch are simultaneous", {"step": entry.line}, hint))
     *before, _ = walk(entry)
     for node in before:
-        if not isinstance(node, SourceNode | Where | Select | MapBatches | AssignWindow | SumUp):
+        if not node.traits.map_side:
             facts, hint = {"step": entry.line, "behind": node.line}, "sort, or take bands, before that"
             raise PlanError(message("on Spark rows are waited for where they enter", facts, hint))
     source, *steps = before
     assert isinstance(source, SourceNode)
     rows = tuple(step for step in steps if isinstance(step, StepNode))
-    if not isinstance(entry.input, SumUp):
+    if not isinstance(entry.input, PreaggregatedRows):
         return InputPipeline(source, rows, entry)
     first_window = next(place for place, step in enumerate(rows) if isinstance(step, AssignWindow))
     return InputPipeline(source, rows[:first_window], entry, rows[first_window:], entry.input)

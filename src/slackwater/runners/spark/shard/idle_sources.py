@@ -24,13 +24,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import PlanError, message
-from slackwater.plan.nodes.aggregating import CutAtChanges
-from slackwater.plan.nodes.compare_replicas import CompareReplicas
-from slackwater.plan.nodes.deduplicate import Deduplicate
-from slackwater.plan.nodes.replicas import MergeReplicas
-from slackwater.plan.nodes.replicas_by_column import MergeByColumn
-from slackwater.plan.nodes.revisions import Settle
-from slackwater.plan.nodes.rows import AssignWindow
 from slackwater.progress.instants import BEGINNING, FOREVER, as_duration
 
 if TYPE_CHECKING:
@@ -113,7 +106,7 @@ class IdleTimeout:
     def in_plan(cls, plan: ShardPlan, timeout: Duration) -> IdleTimeout:
         """The rule for the ways into a plan; refuse plans for which a promise that is not kept would lose rows."""
         for node in plan.names:
-            if isinstance(node, MergeReplicas | MergeByColumn | CompareReplicas):
+            if not node.traits.trusts_idle_sources:
                 hint = "leave timeout= out: a replica that is silent holds nobody back who tells more"
                 dead = "a replica that has died would go on promising by the clock, and silence the others"
                 raise PlanError(message(dead, {"step": node.line}, hint))
@@ -194,8 +187,7 @@ def _lasting(plan: ShardPlan) -> Duration | None:
     A window ends its size after an event at most. What it promises lags behind by as much, and steps that wait for
     ends, and not for starts, wait for that too. So does what is promised where the last of several rows is kept.
     """
-    waits_for_ends = any(isinstance(node, CutAtChanges | Settle) for node in plan.names)
+    waits_for_ends = any(node.traits.waits_for_ends for node in plan.names)
     if waits_for_ends and any(pipeline.source.schema.until is not None for pipeline in plan.pipelines):
         return None
-    windows = sum(2 * node.window.size for node in plan.names if isinstance(node, AssignWindow))
-    return windows + sum(node.lag for node in plan.names if isinstance(node, Deduplicate))
+    return sum(node.holds_back for node in plan.names)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import RunError, message
-from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator
+from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.compare import CompareReplicasOperator
 from slackwater.operators.replicas.left_out import NONE_LEFT_OUT
@@ -20,8 +20,7 @@ from slackwater.operators.replicas.overlap import Overlap
 from slackwater.operators.replicas.replica_merge import ReplicaMerge
 from slackwater.operators.sort import SortOperator
 from slackwater.plan.node import Node, SideOutput, StepNode, walk
-from slackwater.plan.nodes.ordering import LatenessStep, Punctuate
-from slackwater.plan.nodes.replicas_by_column import MergeByColumn
+from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.revisions import UntrustedEnd
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners.in_process.snapshot import Snapshot, require_same_plan
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import EventBatch
     from slackwater.operators.emission import Emission, OutputName
-    from slackwater.operators.operator import Operator
     from slackwater.operators.replicas.left_out import LeftOut
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Duration, Instant
@@ -56,7 +54,7 @@ class Shard:
         states: dict[str, Any] = {} if resume is None else resume
         require_same_plan(states, plan.described())
         self._plan = plan
-        self._operators = {node: _build(node, name, states.get(name)) for node, name in plan.steps.items()}
+        self._operators = {node: node.build_driven(name, states.get(name)) for node, name in plan.steps.items()}
         self._consumers: dict[Node, list[tuple[StepNode, Port]]] = defaultdict(list)
         self._side: dict[tuple[StepNode, OutputName], list[SideOutput]] = defaultdict(list)
         for node in plan.names:
@@ -230,9 +228,3 @@ class Shard:
     def _handed_out(self) -> list[tuple[str, pa.RecordBatch]]:
         released, self._released = self._released, []
         return released
-
-
-def _build(node: StepNode, name: str, resume: Any) -> Operator[Any]:
-    if isinstance(node, Punctuate | MergeByColumn):
-        return node.build_with(DRIVEN_BY_RUNNER, name, resume)
-    return node.build(name, resume)

@@ -12,8 +12,9 @@ import slackwater as sw
 from slackwater.plan.node import Node, walk
 from slackwater.plan.nodes.bands import BandedAggregate
 from slackwater.plan.nodes.ordering import Punctuate
-from slackwater.plan.rewrites.optimizer import as_planned
-from slackwater.plan.rewrites.preaggregate_inputs import SumUp, preaggregate_in_inputs
+from slackwater.plan.nodes.preaggregating import PreaggregatedRows
+from slackwater.plan.rewrites.optimizer import optimized
+from slackwater.plan.rewrites.preaggregate import Placement, preaggregate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +33,7 @@ def _bands(stream: Any, *patiences: int, late: sw.Late = _DROP) -> Sequence[sw.O
 
 
 def _run(streams: Sequence[Any]) -> list[Node]:
-    return preaggregate_in_inputs(*as_planned(*(stream.node for stream in streams)))
+    return preaggregate(Placement.MAP_SIDE, *optimized(*(stream.node for stream in streams)))
 
 
 def test_windows_and_sums_come_before_the_judgement() -> None:
@@ -44,7 +45,7 @@ def test_windows_and_sums_come_before_the_judgement() -> None:
     assert [one.schema for one in (first, second)] == [one.node.schema for one in written]
     assert [one.properties for one in (first, second)] == [one.node.properties for one in written]
     assert isinstance(first, BandedAggregate)
-    judge, summed_up = first.bands[0], next(node for node in walk(first) if isinstance(node, SumUp))
+    judge, summed_up = first.bands[0], next(node for node in walk(first) if isinstance(node, PreaggregatedRows))
     assert isinstance(judge, Punctuate)
     assert judge.event_count_column == summed_up.groups.event_count_column
     assert judge.patiences == (2, 9)
@@ -75,20 +76,20 @@ _NOT_SUMMED_UP: dict[str, Callable[[], Sequence[Any]]] = {
 def test_rows_are_summed_up_where_whole_windows_are_judged(name: str) -> None:
     """Once, however many bands there are."""
     nodes = list(walk(*_run(_SUMMED_UP[name]())))
-    assert sum(isinstance(node, SumUp) for node in nodes) == 1
+    assert sum(isinstance(node, PreaggregatedRows) for node in nodes) == 1
     assert sum(isinstance(node, Punctuate) for node in nodes) == 1
 
 
 @pytest.mark.parametrize("name", _NOT_SUMMED_UP)
 def test_all_other_plans_stay_as_they_are(name: str) -> None:
     """Node by node."""
-    written = as_planned(*(stream.node for stream in _NOT_SUMMED_UP[name]()))
-    assert preaggregate_in_inputs(*written) == written
+    written = optimized(*(stream.node for stream in _NOT_SUMMED_UP[name]()))
+    assert preaggregate(Placement.MAP_SIDE, *written) == written
 
 
 def test_rows_that_somebody_else_reads_are_not_summed_up() -> None:
     """A step that reads the events of a band, beside the aggregate, needs the events."""
-    (counted, *_) = as_planned(*(stream.node for stream in _bands(_rows().tumbling(10))))
+    (counted, *_) = optimized(*(stream.node for stream in _bands(_rows().tumbling(10))))
     assert isinstance(counted, BandedAggregate)
     for also_read in counted.bands:
-        assert preaggregate_in_inputs(counted, also_read)[0] is counted
+        assert preaggregate(Placement.MAP_SIDE, counted, also_read)[0] is counted

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import slackwater as sw
 from slackwater.plan.node import walk
 from slackwater.plan.nodes.ordering import Punctuate
-from slackwater.plan.rewrites.optimizer import as_planned, as_run
-from slackwater.plan.rewrites.preaggregate_bands import PunctuateGroups, preaggregate_in_bands
+from slackwater.plan.nodes.preaggregating import PunctuateGroups
+from slackwater.plan.rewrites.optimizer import optimized, optimized_in_process
+from slackwater.plan.rewrites.preaggregate import Placement, preaggregate
 from slackwater.runners.in_process import graph
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ _DEALING_ROWS: dict[str, Callable[[], Sequence[Any]]] = {
 def test_groups_are_dealt_where_whole_windows_are_judged(name: str) -> None:
     """By one step, whatever becomes of late rows; answers keep their columns."""
     written = _DEALING_GROUPS[name]()
-    run = as_run(*(stream.node for stream in written))
+    run = optimized_in_process(*(stream.node for stream in written))
     assert sum(isinstance(node, PunctuateGroups) for node in walk(*run)) == 1
     assert [node.schema for node in run] == [stream.node.schema for stream in written]
     assert [node.properties for node in run] == [stream.node.properties for stream in written]
@@ -66,22 +67,25 @@ def test_groups_are_dealt_where_whole_windows_are_judged(name: str) -> None:
 @pytest.mark.parametrize("name", _DEALING_ROWS)
 def test_rows_are_dealt_in_all_other_plans(name: str) -> None:
     """They stay as they were planned."""
-    nodes = list(walk(*as_run(*(stream.node for stream in _DEALING_ROWS[name]()))))
+    nodes = list(walk(*optimized_in_process(*(stream.node for stream in _DEALING_ROWS[name]()))))
     assert not any(isinstance(node, PunctuateGroups) for node in nodes)
 
 
 def test_late_rows_are_read_from_the_step_that_judges_groups() -> None:
     """As one who reads them in the same query must: there is one judge, and no late row is told twice."""
     bands = _rows().tumbling(10).in_bands(2, 9, n=sw.count())
-    nodes = list(walk(*as_run(bands[0].node, bands[0].late.node)))
+    nodes = list(walk(*optimized_in_process(bands[0].node, bands[0].late.node)))
     assert [type(node) for node in nodes if isinstance(node, Punctuate)] == [PunctuateGroups]
 
 
 def test_rows_are_dealt_where_somebody_reads_them() -> None:
     """A step that reads the rows of a band, beside the aggregate, needs rows."""
-    counted = as_planned(_rows().tumbling(10).in_bands(2, 9, n=sw.count())[0].node)[0]
+    counted = optimized(_rows().tumbling(10).in_bands(2, 9, n=sw.count())[0].node)[0]
     for also_read in counted.inputs:
-        assert not any(isinstance(node, PunctuateGroups) for node in walk(*preaggregate_in_bands(counted, also_read)))
+        assert not any(
+            isinstance(node, PunctuateGroups)
+            for node in walk(*preaggregate(Placement.BEFORE_BANDS, counted, also_read))
+        )
 
 
 @pytest.mark.parametrize("late", [sw.Late.divert(), sw.Late.drop()], ids=str)
@@ -130,5 +134,5 @@ def test_dealing_groups_says_what_dealing_rows_does(
 
     by_groups = answers()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph, "as_run", as_planned)
+        patch.setattr(graph, "optimized_in_process", optimized)
         assert by_groups == answers()

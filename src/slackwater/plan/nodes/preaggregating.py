@@ -1,32 +1,32 @@
-"""Sums up rows as soon as they are judged, so that groups are dealt to bands, and rows need not be gathered for each.
+"""Plan nodes that sum up rows before their aggregate does: where they are split by lateness, or where they are read.
 
-    written   rows ──> punctuate ──> tumbling ──> in_bands
-    run       rows ──> punctuate (judge, give windows, sum up, deal groups) ──> in_bands
-
-It is done where whole windows are judged, whatever becomes of late rows, by the in-process runner.
+written      rows ──> punctuate ──> tumbling ──> in_bands
+in process   rows ──> punctuate (windows, groups) ──> in_bands          rows are not gathered for each band
+on Spark     rows ──> tumbling ──> preaggregate ──> punctuate ──> in_bands    groups travel, not rows
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slackwater.operators.aggregate.group_rows import GroupRows
 from slackwater.operators.aggregate.preaggregate import Preaggregate
 from slackwater.operators.punctuate import PunctuateOperator
+from slackwater.plan.node import Node
 from slackwater.plan.nodes.aggregating import summed_up_in_words
-from slackwater.plan.nodes.bands import outputs_of
 from slackwater.plan.nodes.ordering import Punctuate
-from slackwater.plan.rewrites.band_aggregates import rewrite_band_aggregates, steps_behind_bands
+from slackwater.plan.traits import Traits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from slackwater.events.schema import EventSchema
-    from slackwater.plan.node import Node, StepNode
-    from slackwater.plan.nodes.bands import BandedAggregate
+    from slackwater.plan.node import StepNode
     from slackwater.plan.properties import Properties
+    from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.cadence import Cadence
 
 
@@ -40,7 +40,7 @@ class RowsToGroups:
 
 @dataclass(frozen=True, eq=False)
 class PunctuateGroups(Punctuate):
-    """Says what is complete, sums rows up, and deals the groups by how late their windows are."""
+    """Says what is complete, sums rows up, and sends the groups to bands by how late their windows are."""
 
     rows_to_groups: RowsToGroups = field(kw_only=True)
 
@@ -63,7 +63,7 @@ class PunctuateGroups(Punctuate):
 
     def reason(self) -> str:
         """What it saves."""
-        return f"{super().reason()}; rows are summed up first, and groups are dealt"
+        return f"{super().reason()}; rows are summed up first, and groups go to the bands"
 
     def build_with(self, cadence: Cadence, step: str, resume: Any = None) -> PunctuateOperator:
         """Make the operator, with another cadence."""
@@ -81,14 +81,40 @@ class PunctuateGroups(Punctuate):
         )
 
 
-def preaggregate_in_bands(*roots: Node) -> list[Node]:
-    """Return the same plans, in which rows are summed up before they are dealt to bands, wherever that can be done."""
-    return rewrite_band_aggregates(roots, _preaggregated)
+@dataclass(frozen=True, eq=False)
+class PreaggregatedRows(Node):
+    """Rows that stand for groups of events. How many rows there are for one group is left to the runner."""
 
+    input: Node
+    keys: tuple[str, ...]
+    aggregates: Mapping[str, Aggregate]
+    verb = "preaggregate"
+    traits = Traits(map_side=True)
 
-def _preaggregated(node: BandedAggregate, judge: Punctuate, rows: Node) -> BandedAggregate:
-    steps = steps_behind_bands(node)
-    groups = GroupRows(steps[-1].schema, node.keys, node.aggregates, node.verb, counted=False)
-    chosen = {one.name: getattr(judge, one.name) for one in fields(judge)}
-    dealing = PunctuateGroups(**{**chosen, "input": rows}, rows_to_groups=RowsToGroups(steps, groups))
-    return replace(node, bands=tuple(outputs_of(dealing, len(node.bands))), groups=groups)
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The events, which have windows."""
+        return (self.input,)
+
+    @cached_property
+    def groups(self) -> GroupRows:
+        """How rows stand for groups."""
+        return GroupRows(self.input.schema, self.keys, self.aggregates, self.verb)
+
+    @property
+    def schema(self) -> EventSchema:
+        """The window, the keys, what was summed up."""
+        return self.groups.schema
+
+    @property
+    def properties(self) -> Properties:
+        """Those of the events."""
+        return self.input.properties
+
+    def details(self) -> str:
+        """The aggregates and the keys."""
+        return summed_up_in_words(self.aggregates, self.keys)
+
+    def reason(self) -> str:
+        """What it saves."""
+        return "done where rows are read: groups are moved, not rows"
