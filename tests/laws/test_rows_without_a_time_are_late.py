@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import slackwater as sw
 from slackwater.errors import BadTime, PlanError
 from slackwater.plan.nodes.ordering import Punctuate, Sort
+from slackwater.policies.lateness import Lateness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ def _doubled(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def _judged_behind(windows: sw.DisorderedStream, **options: Any) -> list[sw.OrderedStream]:
     """Judge lateness by the times of windows; users' own plans judge by the times before them."""
-    return [sw.OrderedStream(Sort(Punctuate(windows.node, (5,), options["every"], options["late"])))]
+    return [sw.OrderedStream(Sort(Punctuate(windows.node, Lateness((5,), options["every"], options["late"]))))]
 
 
 PLANS: dict[str, Callable[..., Sequence[sw.OrderedStream]]] = {

@@ -12,10 +12,10 @@ import pyarrow as pa
 from slackwater.errors import PlanError, SchemaMismatch, message
 from slackwater.operators.aggregate.banded import BAND
 from slackwater.plan.explain import explain
-from slackwater.plan.nodes.bands import BandedAggregate, dealt, outputs_of
+from slackwater.plan.nodes.bands import BandedAggregate, outputs_of, split_by_lateness
 from slackwater.plan.nodes.rows import Select, stamped, with_wide_dictionaries
-from slackwater.policies.cadence import default_cadence
-from slackwater.progress.instants import as_duration, format_duration
+from slackwater.policies.lateness import Lateness
+from slackwater.progress.instants import format_duration
 from slackwater.streams.on_spark import start_together
 from slackwater.streams.ordered import OrderedStream
 from slackwater.streams.query import Query, run_together
@@ -147,10 +147,9 @@ def _bands(
         hint = 'name them, the shortest first: in_bands("1s", "1m", "1h")'
         raise PlanError(message("in_bands needs at least one patience", {}, hint))
     node, calendar = with_wide_dictionaries(stamped(node)), node.schema.calendar
-    waits = tuple(as_duration(patience, calendar=calendar) for patience in patiences)
-    cadence = default_cadence(waits[0], calendar=calendar) if every is None else every
-    shown = tuple(format_duration(wait) if calendar else str(wait) for wait in waits)
-    return dealt(node, waits, cadence, late, in_order=in_order), shown
+    lateness = Lateness.chosen(patiences, every, late, calendar=calendar)
+    shown = tuple(format_duration(wait) if calendar else str(wait) for wait in lateness.patiences)
+    return split_by_lateness(node, lateness, in_order=in_order), shown
 
 
 def _planned(query: SubPlan, stream: OrderedStream, name: str) -> OrderedStream:

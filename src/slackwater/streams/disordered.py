@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
-from slackwater.plan.nodes.bands import dealt
+from slackwater.plan.nodes.bands import split_by_lateness
 from slackwater.plan.nodes.ordering import Sort
 from slackwater.plan.nodes.replicas_by_column import MergeByColumn
 from slackwater.plan.nodes.rows import AssumeOrdered, stamped, with_wide_dictionaries
-from slackwater.policies.cadence import default_cadence
 from slackwater.policies.late import Late
+from slackwater.policies.lateness import Lateness, refuse_without_patience
 from slackwater.policies.left_out_rows import LeftOutRows
-from slackwater.progress.instants import as_duration
 from slackwater.streams.event_stream import EventStream
 
 if TYPE_CHECKING:
@@ -70,14 +69,10 @@ class DisorderedStream(EventStream):
 
         node = with_wide_dictionaries(stamped(self.node))
         if patience is None:
-            if every is not None or late != _DIVERT:
-                facts = {"every": every, "late": late}
-                raise PlanError(message("every= and late= go with a patience", facts, 'sort(patience="5s", ...)'))
+            refuse_without_patience(every, late, 'sort(patience="5s", ...)')
             return OrderedStream(Sort(node))
-        calendar = node.schema.calendar
-        wait = as_duration(patience, calendar=calendar)
-        cadence = default_cadence(wait, calendar=calendar) if every is None else every
-        (ordered,) = dealt(node, (wait,), cadence, late, in_order=True)
+        lateness = Lateness.chosen([patience], every, late, calendar=node.schema.calendar)
+        (ordered,) = split_by_lateness(node, lateness, in_order=True)
         return OrderedStream(ordered)
 
     def deduplicate(
@@ -104,15 +99,12 @@ class DisorderedStream(EventStream):
         (['a', 'b', 'c'], [{'at': 3, 'frame': 'b', 'late_bound': 7, 'late_by': 4}])
         """
         if patience is None:
-            if every is not None or late != _DIVERT:
-                facts, hint = {"every": every, "late": late}, 'deduplicate(..., patience="5s", ...)'
-                raise PlanError(message("every= and late= go with a patience", facts, hint))
+            refuse_without_patience(every, late, 'deduplicate(..., patience="5s", ...)')
             return super().deduplicate(on, within=within, keep=keep)
         node = with_wide_dictionaries(stamped(self.node))
-        wait = self._length(patience)
-        cadence = default_cadence(wait, calendar=node.schema.calendar) if every is None else every
-        (judged,) = dealt(node, (wait,), cadence, late, in_order=False)
-        return type(self)(judged).deduplicate(on, within=within, keep=keep)
+        lateness = Lateness.chosen([patience], every, late, calendar=node.schema.calendar)
+        (in_time,) = split_by_lateness(node, lateness, in_order=False)
+        return type(self)(in_time).deduplicate(on, within=within, keep=keep)
 
     def merge_replicas(
         self,
@@ -150,10 +142,8 @@ class DisorderedStream(EventStream):
         from slackwater.streams.ordered import OrderedStream
 
         node = with_wide_dictionaries(self.node)
-        calendar = node.schema.calendar
-        wait = as_duration(patience, calendar=calendar)
-        cadence = default_cadence(wait, calendar=calendar) if every is None else every
-        return OrderedStream(Sort(MergeByColumn(node, (wait,), cadence, late, by, left_out)))
+        lateness = Lateness.chosen([patience], every, late, calendar=node.schema.calendar)
+        return OrderedStream(Sort(MergeByColumn(node, lateness, by, left_out)))
 
     def in_bands(
         self,

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
 from slackwater.plan.nodes.aggregating import aggregate
-from slackwater.plan.nodes.bands import dealt
+from slackwater.plan.nodes.bands import split_by_lateness
 from slackwater.plan.nodes.early_aggregate import EarlyAggregate
 from slackwater.plan.nodes.rows import stamped, with_wide_dictionaries
 from slackwater.policies.aggregates import Aggregate
-from slackwater.policies.cadence import default_cadence
 from slackwater.policies.late import Late
-from slackwater.progress.instants import as_duration
+from slackwater.policies.lateness import Lateness, refuse_without_patience
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,13 +100,10 @@ class GroupedStream:
         _require_aggregates('aggregate_early(patience="1h", ', aggregates)
         node = with_wide_dictionaries(stamped(self.node))
         if patience is not None:
-            calendar = node.schema.calendar
-            wait = as_duration(patience, calendar=calendar)
-            cadence = default_cadence(wait, calendar=calendar) if every is None else every
-            (node,) = dealt(node, (wait,), cadence, late, in_order=False)
-        elif every is not None or late != _DIVERT:
-            facts, hint = {"every": every, "late": late}, 'aggregate_early(patience="1h", ...)'
-            raise PlanError(message("every= and late= go with a patience", facts, hint))
+            lateness = Lateness.chosen([patience], every, late, calendar=node.schema.calendar)
+            (node,) = split_by_lateness(node, lateness, in_order=False)
+        else:
+            refuse_without_patience(every, late, 'aggregate_early(patience="1h", ...)')
         return RevisedStream(EarlyAggregate(node, self.keys, aggregates))
 
 

@@ -15,10 +15,11 @@ from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.operators.aggregate.banded import banded_schema
 from slackwater.operators.emission import LATE, band_output
 from slackwater.plan.node import Node, SideOutput, walk
-from slackwater.plan.nodes.bands import BandedAggregate, dealt, outputs_of
+from slackwater.plan.nodes.bands import BandedAggregate, outputs_of, split_by_lateness
 from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.nodes.rows import AssignWindow, AssumeOrdered
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
+from slackwater.policies.lateness import Lateness
 
 if TYPE_CHECKING:
     from slackwater.policies.aggregates import Aggregate
@@ -42,7 +43,7 @@ class _Known(AssumeOrdered):
 
 
 def _sorted_bands(stream: sw.DisorderedStream, *patiences: int, late: Late = _DIVERT) -> list[Node]:
-    return dealt(stream.node, patiences or (5,), _EVERY, late, in_order=True)
+    return split_by_lateness(stream.node, Lateness(patiences or (5,), _EVERY, late), in_order=True)
 
 
 def _verbs(node: Node) -> list[str]:

@@ -18,6 +18,7 @@ from slackwater.plan.nodes.rows import AssumeOrdered, UnaryNode
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
+from slackwater.policies.lateness import Lateness
 from slackwater.progress.instants import FOREVER
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class _Known(AssumeOrdered):
 
 
 def _punctuate(node: Node = _NUMBERED, *patiences: int, every: Any = _FIVE_ROWS, late: Any = _DIVERT) -> Punctuate:
-    return Punctuate(node, patiences or (5,), every, late)
+    return Punctuate(node, Lateness(patiences or (5,), every, late))
 
 
 def test_it_shows_patience_cadence_and_what_becomes_of_late_rows() -> None:
@@ -98,7 +99,7 @@ def test_it_builds_an_operator_that_goes_on_from_a_snapshot() -> None:
 def test_patiences_must_rise(patiences: tuple[int, ...]) -> None:
     """One clear message."""
     with pytest.raises(BadDuration, match="patiences that rise and are not negative"):
-        Punctuate(_NUMBERED, patiences, Every.rows(5), Late.divert())
+        Punctuate(_NUMBERED, Lateness(patiences, Every.rows(5), Late.divert()))
 
 
 @pytest.mark.parametrize("late", ["drop", None, Late])

@@ -18,6 +18,7 @@ from slackwater.plan.nodes.replicas_by_column import MergeByColumn
 from slackwater.plan.nodes.revisions import AssumeKeyed
 from slackwater.plan.properties import Extent, Order
 from slackwater.plan.rewrites.optimizer import optimized_in_process
+from slackwater.policies.lateness import Lateness
 from slackwater.testing.change_rows import change_schema
 
 if TYPE_CHECKING:
@@ -171,4 +172,4 @@ def test_what_was_chosen_wrongly_is_refused_as_by_sort() -> None:
     clashing = sw.stream(pa.table({"at": [1], "late_by": [1], "replica": ["a"]}), time="at")
     assert "two columns of one name" in _refused(clashing, SchemaMismatch, patience=3)
     with pytest.raises(BadDuration, match="merge_replicas needs patiences that rise and are not negative"):
-        MergeByColumn(_stream().node, (-1,), sw.Every.batch(), sw.Late.drop(), "replica")
+        MergeByColumn(_stream().node, Lateness((-1,), sw.Every.batch(), sw.Late.drop()), "replica")

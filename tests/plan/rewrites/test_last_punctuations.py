@@ -66,7 +66,7 @@ def test_who_tells_punctuations_apart_gets_all() -> None:
 def _as_written_otherwise(*roots: Node) -> list[Node]:
     """The plan with every punctuation said."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slackwater.plan.rewrites.with_last_punctuations", lambda *nodes: list(nodes))
+        patch.setattr("slackwater.plan.rewrites.optimizer.with_last_punctuations", lambda *nodes: list(nodes))
         return optimized_in_process(*roots)
 
 

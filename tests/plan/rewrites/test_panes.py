@@ -91,7 +91,7 @@ def test_each_event_is_summed_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_more_is_laid_out_at_once_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows are answered some at a time."""
-    monkeypatch.setattr("slackwater.operators.panes._AT_ONCE", 100)
+    monkeypatch.setattr("slackwater.operators.aggregate.panes._AT_ONCE", 100)
     moved: list[int] = []
     move = Partial.moved
 

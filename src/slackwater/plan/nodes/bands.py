@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Names, Node
     from slackwater.policies.aggregates import Aggregate
-    from slackwater.policies.cadence import Every
-    from slackwater.policies.late import Late
-    from slackwater.progress.instants import Duration
+    from slackwater.policies.lateness import Lateness
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +116,8 @@ class BandedAggregate(StepNode):
         )
 
 
-def dealt(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Late, *, in_order: bool) -> list[Node]:
-    """Judge how late rows are, by the times they came with, and return the stream of each band, in order or not.
+def split_by_lateness(node: Node, lateness: Lateness, *, in_order: bool) -> list[Node]:
+    """Split rows by how late they are, by the times they came with; return the stream of each band, in order or not.
 
     A window moves events to its start. Patience is meant for the times before that, so rows are judged before they are
     given windows, and the steps from the first window on are done in every band. But windows side by side are complete
@@ -135,8 +133,8 @@ def dealt(node: Node, patiences: tuple[Duration, ...], cadence: Every, late: Lat
     first = judged_before[-1] if judged_before else None
     side_by_side = first.window if isinstance(first, AssignWindow) and isinstance(first.window, Tumbling) else None
     read = node if first is None else first.inputs[0]
-    punctuate = Punctuate(read, patiences, cadence, late, side_by_side)
-    bands = outputs_of(punctuate, len(patiences))
+    punctuate = Punctuate(read, lateness, side_by_side)
+    bands = outputs_of(punctuate, len(lateness.patiences))
     # The sort is written first, unless a step would undo it; the plan moves it as far back as it can.
     hops = any(isinstance(step, AssignWindow) and isinstance(step.window, Hopping) for step in judged_before)
     if in_order and not hops:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import BadDuration, NeedsOrder, PlanError, message
@@ -14,9 +13,8 @@ from slackwater.plan.node import SourceNode, walk
 from slackwater.plan.nodes.rows import UnaryNode, refuse_untimed
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.plan.traits import PunctuationUse, TieOrder, Traits
-from slackwater.policies.cadence import Every
-from slackwater.policies.late import Late, LateAction, not_a_policy
-from slackwater.progress.instants import FOREVER, format_duration
+from slackwater.policies.late import LateAction
+from slackwater.progress.instants import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +23,9 @@ if TYPE_CHECKING:
     from slackwater.operators.emission import OutputName
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Names, Node
-    from slackwater.policies.cadence import Cadence
+    from slackwater.policies.cadence import Cadence, Every
+    from slackwater.policies.late import Late
+    from slackwater.policies.lateness import Lateness
     from slackwater.policies.windows import Tumbling
     from slackwater.progress.instants import Duration
 
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 class LatenessStep(UnaryNode):
     """A step that says what is complete, a patience behind the newest time, and so which rows are late."""
 
-    patiences: tuple[Duration, ...]
-    cadence: Every
-    late: Late
+    lateness: Lateness
 
     def __post_init__(self) -> None:
         facts = self.input.properties
@@ -46,16 +44,25 @@ class LatenessStep(UnaryNode):
         if not facts.insert_only:
             hint = "apply the revisions first"
             raise PlanError(message(f"{self.verb} cannot judge events that are revised later", {}, hint))
-        _refuse_unless_rising(self.patiences, self.verb)
-        if not isinstance(self.cadence, Every):
-            hint = "choose Every.rows(n), Every.time(length) or Every.batch()"
-            raise PlanError(message("this does not say how often to punctuate", {"got": repr(self.cadence)}, hint))
-        if not isinstance(self.late, Late):
-            raise not_a_policy(self.late)
+        self.lateness.require_valid(self.verb, calendar=self.schema.calendar)
         if self.late.action is LateAction.ADJUSTED:
             _refuse_unless_whole(self.patiences, self.schema.time)
-        self.cadence.resolved(calendar=self.schema.calendar)
         self.side_outputs()  # made now, so that clashing columns are refused now
+
+    @property
+    def patiences(self) -> tuple[Duration, ...]:
+        """How long rows are waited for, for each band."""
+        return self.lateness.patiences
+
+    @property
+    def cadence(self) -> Every:
+        """How often it is applied."""
+        return self.lateness.cadence
+
+    @property
+    def late(self) -> Late:
+        """What becomes of late rows."""
+        return self.lateness.late
 
     @property
     def properties(self) -> Properties:
@@ -93,9 +100,7 @@ class LatenessStep(UnaryNode):
 
     def details(self) -> str:
         """The patiences, how often they are applied, and what becomes of late rows."""
-        calendar = self.schema.calendar
-        patiences = ", ".join(format_duration(one) if calendar else str(one) for one in self.patiences)
-        return f"patience={patiences} {self.cadence}, late rows {self.late}"
+        return self.lateness.shown(calendar=self.schema.calendar)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,11 +240,3 @@ def _refuse_unless_whole(patiences: tuple[Duration, ...], time: TimeColumn) -> N
         facts = {"patience": format_duration(odd), "column": f"{time.name} ({time.type})"}
         hint = f"choose a patience of whole {format_duration(time.tick)}, or cast the column to timestamp[us] first"
         raise BadDuration(message("late rows cannot be adjusted to times between two of their column", facts, hint))
-
-
-def _refuse_unless_rising(patiences: tuple[Duration, ...], step: str) -> None:
-    rising = all(a < b for a, b in pairwise(patiences))
-    if not (patiences and rising and patiences[0] >= 0 and patiences[-1] <= FOREVER):
-        got = ", ".join(map(str, patiences)) or "none"
-        hint = "name each patience once, the shortest first"
-        raise BadDuration(message(f"{step} needs patiences that rise and are not negative", {"got": got}, hint))

@@ -15,6 +15,7 @@ from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.traits import TieOrder, Traits
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
+from slackwater.policies.lateness import Lateness
 from slackwater.progress.instants import FOREVER
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class SourceLateness(LatenessStep):
     @classmethod
     def behind(cls, source: Node, late: Late | None) -> SourceLateness:
         """Judge the rows of a source; None for the policy means that nobody chose one."""
-        never = Every.rows(FOREVER)
-        return cls(source, _NO_PROMISE, never, Late.divert() if late is None else late, chosen=late is not None)
+        action = Late.divert() if late is None else late
+        return cls(source, Lateness(_NO_PROMISE, Every.rows(FOREVER), action), chosen=late is not None)
 
     def details(self) -> str:
         """What becomes of late rows."""

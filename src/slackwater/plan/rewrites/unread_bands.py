@@ -30,7 +30,7 @@ def without_unread_bands(*roots: Node) -> list[Node]:
         if isinstance(anew, Punctuate) and node in main:
             bands = [0, *(band for band in range(1, len(anew.patiences)) if (node, band_output(band)) in side)]
             if bands[-1] + 1 < len(anew.patiences):
-                return replace(anew, patiences=anew.patiences[: bands[-1] + 1])
+                return replace(anew, lateness=anew.lateness.first(bands[-1] + 1))
         return anew
 
     return transform(roots, rule)
