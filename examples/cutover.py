@@ -23,7 +23,7 @@ def main() -> None:
     """Run blue, attach green, wait until it has joined, detach blue, and go on."""
     blue, green = (sw.PushSource(EVENT, name=name) for name in ("blue", "green"))
     old, new = (sw.changes(source, time="at", keyed=True) for source in (blue, green))
-    merged = sw.merge_replicas(old, new, waiting=[new])
+    merged = sw.merge_replicas(old, new, standby=[new])
     seen: list[int] = []
     with merged.open(lambda batch: seen.extend(batch["at"].to_pylist()), clock=sw.ManualClock()) as query:
         blue.push(rows(0, 15))

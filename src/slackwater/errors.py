@@ -66,7 +66,7 @@ class NeedsOrder(PlanError):
         """Name the refused step and show the line of explain() that is at fault."""
         return cls(
             message(
-                f"{step} needs to know when a time is complete, and this stream never says so",
+                f"{step} needs an ordered or punctuated stream, and this one is neither",
                 {"stream": line},
                 'sort(patience="5s") it, behind tumbling() where there is one, for fewer rows are late there; '
                 'or take early and late answers by in_bands("1s", "1m"); '
@@ -125,7 +125,7 @@ class BrokenPunctuation(BadElement):
         """Name the element and the punctuation it contradicts."""
         return cls(
             message(
-                f"{where} got an element that an earlier punctuation had ruled out",
+                f"{where} got a row behind a punctuation that its input had sent",
                 {"element": element, "complete before": complete_before},
                 "punctuate later at the source, or keep the element out of the stream",
             )
@@ -140,7 +140,7 @@ class BrokenOrder(BadElement):
         """Name the element and the one before it."""
         return cls(
             message(
-                f"{where} was promised an ordered stream and got an older element after a newer one",
+                f"{where} reads a stream declared ordered and got a row older than one before it",
                 {"element": came, "came after": after},
                 "drop assume_ordered() and treat the stream as disordered",
             )
@@ -155,7 +155,7 @@ class LateEvent(BadElement):
         """Name the event, its time and the bound that it missed."""
         return cls(
             message(
-                f"{where} got an event older than the time it had already closed",
+                f"{where} got a late row: its time was complete already",
                 {"event": event, "event time": time, "complete before": complete_before},
                 "have more patience, or another policy for late events: Late.divert(), Late.drop() or Late.adjust()",
             )

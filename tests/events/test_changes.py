@@ -154,7 +154,7 @@ def test_a_row_that_is_no_change_is_named_with_what_was_promised_and_what_came()
     """A word that nobody knows, and none at all."""
     good = {"change": "insert", "at": 1, "until": 2, "x": "a"}
     assert _refusal(BadElement, good, {"change": "upsert", "at": 3}) == (
-        "source 'leases' got a row that is no change it was promised\n"
+        "source 'leases' got a row that is not a valid change\n"
         "    row       1: {'change': 'upsert', 'at': 3, 'until': None, 'until_before': None, 'x': None}\n"
         "    column    change\n"
         "    promised  insert, adjust, punctuate, remove\n"

@@ -435,7 +435,7 @@ def test_a_refused_event_is_named_with_its_time_and_the_bound() -> None:
     with pytest.raises(LateEvent) as caught:
         _operator([5], Every.rows(1), Late.raise_error()).on_batch(0, _at(20, 14))
     assert str(caught.value) == (
-        "step 'punctuate#1' got an event older than the time it had already closed\n"
+        "step 'punctuate#1' got a late row: its time was complete already\n"
         "    event            {'at': 14, 'x': 'at 14'}\n"
         "    event time       14\n"
         "    complete before  15\n"

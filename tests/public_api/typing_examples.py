@@ -141,7 +141,7 @@ def revised(path: str) -> sw.OrderedStream:
 
 def replicas(blue: sw.OrderedStream, green: sw.RevisedStream, red: sw.DisorderedStream) -> sw.OrderedStream:
     """Of any kind; told when they are frozen, or before."""
-    assert_type(sw.merge_replicas(blue, green, red, waiting=[green], attachable=True), sw.OrderedStream)
+    assert_type(sw.merge_replicas(blue, green, red, standby=[green], attachable=True), sw.OrderedStream)
     early = sw.merge_replicas(blue, green, agreement=sw.Agreement.first(), complete_from={green: datetime(2026, 1, 1)})  # noqa: DTZ001 - UTC, as columns without a zone
     assert_type(early, sw.OrderedStream | sw.RevisedStream)
     assert_type(early.settle(), sw.OrderedStream)

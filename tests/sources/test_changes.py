@@ -152,7 +152,7 @@ def test_a_row_that_contradicts_a_punctuation_before_it_is_refused_with_the_row(
     with pytest.raises(BrokenPunctuation) as broken:
         sw.changes(source, time="at", until="until").run()
     assert str(broken.value) == (
-        "source 'source#1' got an element that an earlier punctuation had ruled out\n"
+        "source 'source#1' got a row behind a punctuation that its input had sent\n"
         "    element          {'at': 1, 'until': 4, 'k': 'a', 'v': 1, 'change': 'adjust', 'until_before': 7}\n"
         "    complete before  5\n"
         "    hint: punctuate later at the source, or keep the element out of the stream"
@@ -201,7 +201,7 @@ def test_what_cannot_be_a_stream_of_changes_is_refused_when_it_is_written() -> N
     with pytest.raises(PlanError, match="keyed= is True or False"):
         sw.changes(_ROWS, time="at", until="until", keyed="k")  # type: ignore[arg-type]
     silent = sw.changes(sw.PushSource(_COLUMNS), time="at", until="until", punctuated=False)
-    with pytest.raises(PlanError, match="nothing would ever come out of settle"):
+    with pytest.raises(PlanError, match="settle would never emit a row"):
         silent.settle()
     with pytest.raises(PlanError, match="needs to know when a time is complete"):
         sw.merge_replicas(silent, silent)

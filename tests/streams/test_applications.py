@@ -189,7 +189,7 @@ def test_changing_over_leaves_no_gap_and_no_repeat(table: TemporalTable, seed: i
     sources = [sw.PushSource(_COLUMNS, name=name) for name in ("blue", "green")]
     blue, green = (sw.changes(source, time="at", until="until", keyed=True) for source in sources)
     seen: list[pa.RecordBatch] = []
-    merged = sw.merge_replicas(blue, green, waiting=[green])
+    merged = sw.merge_replicas(blue, green, standby=[green])
     with merged.open(seen.append, clock=sw.ManualClock()) as query:
         sources[0].push(change_rows(present(table, seed, _REVISED), _PAYLOAD))
         told = change_rows(present(table, seed + 1, how), _PAYLOAD)
@@ -204,7 +204,7 @@ def test_changing_over_to_a_replica_that_cannot_join_is_an_error_that_says_why()
     """The old one has ended before the new one's time; nothing is detached."""
     sources = [sw.PushSource(_COLUMNS, name=name) for name in ("blue", "green")]
     blue, green = (sw.changes(source, time="at", until="until", keyed=True) for source in sources)
-    with sw.merge_replicas(blue, green, waiting=[green]).open(lambda _: None, clock=sw.ManualClock()) as query:
+    with sw.merge_replicas(blue, green, standby=[green]).open(lambda _: None, clock=sw.ManualClock()) as query:
         sources[0].push(change_rows([Punctuate(5)], _PAYLOAD))
         sources[0].close()
         with pytest.raises(SlackwaterError) as error:

@@ -79,7 +79,7 @@ def test_plans_in_which_it_means_nothing_are_refused() -> None:
         sw.stream(live, time="at").assume_keyed()
     assert sw.stream(live, time="at").sort(patience=5).assume_keyed().properties.keyed
     assert sw.stream(_ONCE, time="at").assume_keyed().sort(patience=5).properties.keyed
-    with pytest.raises(PlanError, match="assume_keyed has no place for rows without a time"):
+    with pytest.raises(PlanError, match="assume_keyed needs a time in every row"):
         sw.stream(_ONCE, time="at", untimed_is_late=True).assume_keyed()
 
 

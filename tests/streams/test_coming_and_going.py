@@ -89,7 +89,7 @@ def test_one_replica_after_another_tells_the_table_without_a_gap_or_a_repeat(
     ]
     agreement = sw.Agreement.first() if early else sw.Agreement.frozen()
     waiting = [other.stream for other in others]
-    merged = sw.merge_replicas(first.stream, *waiting, agreement=agreement, waiting=waiting)
+    merged = sw.merge_replicas(first.stream, *waiting, agreement=agreement, standby=waiting)
     out = _Out()
     with merged.settle().open(out, clock=sw.ManualClock()) as query:
         current = first
@@ -143,7 +143,7 @@ def test_a_replica_that_waits_is_not_read_until_it_is_attached() -> None:
     """What its source has stays there, and counts from then on."""
     blue, green = _Replica("blue"), _Replica("green")
     out = _Out()
-    merged = sw.merge_replicas(blue.stream, green.stream, waiting=[green.stream])
+    merged = sw.merge_replicas(blue.stream, green.stream, standby=[green.stream])
     with merged.open(out, clock=sw.ManualClock()) as query:
         green.tell(_event("g", 5), Punctuate(9))
         blue.tell(_event("b", 1), Punctuate(3))
@@ -159,7 +159,7 @@ def test_a_source_that_somebody_listens_to_is_read_though_another_replica_of_it_
     blue = _Replica("blue")
     waiting = blue.stream.where(nw.col("v") >= 0)
     out = _Out()
-    with sw.merge_replicas(blue.stream, waiting, waiting=[waiting]).open(out, clock=sw.ManualClock()) as query:
+    with sw.merge_replicas(blue.stream, waiting, standby=[waiting]).open(out, clock=sw.ManualClock()) as query:
         blue.tell(_event("b", 1), Punctuate(3))
         query.work()
         assert (blue.source.waiting, out.words) == (0, ["b"])
@@ -183,7 +183,7 @@ def test_promises_of_a_replica_count_when_it_has_joined() -> None:
     """Not before the merged stream has come as far as it tells everything from."""
     blue, green = _Replica("blue"), _Replica("green")
     out = _Out()
-    merged = sw.merge_replicas(blue.stream, green.stream, waiting=[green.stream])
+    merged = sw.merge_replicas(blue.stream, green.stream, standby=[green.stream])
     with merged.open(out, clock=sw.ManualClock()) as query:
         query.attach(green.stream, complete_from=10)
         green.tell(_event("g", 12), Punctuate(30))
@@ -223,7 +223,7 @@ def test_a_replica_that_is_not_attached_does_not_keep_the_stream_from_ending(lea
     blue, green = _Replica("blue"), _Replica("green")
     out = _Out()
     waiting = [green.stream] if leaves == "waiting" else []
-    query = sw.merge_replicas(blue.stream, green.stream, waiting=waiting, attachable=True).open(out)
+    query = sw.merge_replicas(blue.stream, green.stream, standby=waiting, attachable=True).open(out)
     if leaves == "detached":
         query.detach(green.stream)
     blue.tell(_event("b", 1))
@@ -355,7 +355,7 @@ def test_who_takes_part_is_part_of_a_snapshot() -> None:
     def opened(resume: Any = None) -> tuple[list[_Replica], sw.Query]:
         replicas = [_Replica("blue"), _Replica("green")]
         blue, green = (one.stream for one in replicas)
-        merged = sw.merge_replicas(blue, green, waiting=[green])
+        merged = sw.merge_replicas(blue, green, standby=[green])
         return replicas, merged.open(out, clock=sw.ManualClock(), resume=resume)
 
     (blue, green), query = opened()
@@ -378,7 +378,7 @@ def test_who_takes_part_is_part_of_a_snapshot() -> None:
 def test_standings_are_told_in_words() -> None:
     """Also that nobody is left who could bring the merged stream as far as a replica tells from."""
     blue, green, red = _Replica("blue"), _Replica("green"), _Replica("red")
-    merged = sw.merge_replicas(blue.stream, green.stream, red.stream, waiting=[green.stream, red.stream])
+    merged = sw.merge_replicas(blue.stream, green.stream, red.stream, standby=[green.stream, red.stream])
     with merged.open(_Out(), clock=sw.ManualClock()) as query:
         blue.tell(_event("b", 1), Punctuate(7))
         query.work()
@@ -405,7 +405,7 @@ def test_times_are_given_as_users_write_them() -> None:
     blue, green = (
         sw.stream(sw.PushSource(columns, name=name), time="at").assume_ordered() for name in ("blue", "green")
     )
-    with sw.merge_replicas(blue, green, waiting=[green]).open(lambda _: None) as query:
+    with sw.merge_replicas(blue, green, standby=[green]).open(lambda _: None) as query:
         with pytest.raises(PlanError, match="write a datetime"):
             query.attach(green, complete_from=10)
         query.attach(green, complete_from=datetime(2026, 11, 16, 5, tzinfo=UTC))
@@ -413,7 +413,7 @@ def test_times_are_given_as_users_write_them() -> None:
         assert standing.complete_from == 1_794_805_200_000_000
         assert "tells everything from 2026-11-16T05:00:00.000000Z on" in str(standing)
     numbers = _Replica("blue"), _Replica("green")
-    with sw.merge_replicas(*(one.stream for one in numbers), waiting=[numbers[1].stream]).open(_Out()) as query:
+    with sw.merge_replicas(*(one.stream for one in numbers), standby=[numbers[1].stream]).open(_Out()) as query:
         with pytest.raises(PlanError, match="write a plain int"):
             query.attach(numbers[1].stream, complete_from=datetime(2026, 11, 16, tzinfo=UTC))
         query.attach(numbers[1].stream, complete_from=sw.BEGINNING)
@@ -427,7 +427,7 @@ def test_what_cannot_be_attached_is_refused_and_changes_nothing() -> None:
     """Strangers, those that are attached, those that have ended, merges that were not made for it."""
     blue, green, red = _Replica("blue"), _Replica("green"), _Replica("red")
     out = _Out()
-    query = sw.merge_replicas(blue.stream, green.stream, waiting=[green.stream]).open(out, clock=sw.ManualClock())
+    query = sw.merge_replicas(blue.stream, green.stream, standby=[green.stream]).open(out, clock=sw.ManualClock())
     with pytest.raises(PlanError, match="this is not a replica of this query"):
         query.attach(red.stream, complete_from=0)
     with pytest.raises(PlanError, match="this replica is attached already"):
@@ -478,7 +478,7 @@ def test_replicas_come_and_go_between_steps_only() -> None:
         if rows.column("k").to_pylist() == ["fail"]:
             raise ValueError("seven")
 
-    query = sw.merge_replicas(blue.stream, green.stream, waiting=[green.stream]).open(attach, clock=sw.ManualClock())
+    query = sw.merge_replicas(blue.stream, green.stream, standby=[green.stream]).open(attach, clock=sw.ManualClock())
     blue.tell(_event("b", 1), Punctuate(5))
     query.work()
     assert refused == ["replicas come and go between two steps of a query"]

@@ -232,15 +232,15 @@ def test_what_cannot_be_told_early_is_refused() -> None:
     """No aggregate, no window, no end in sight, and choices that go with a patience."""
     rows = sw.stream(_rows([1]), time="at")
     grouped = rows.tumbling(10).group_by("k")
-    with pytest.raises(PlanError, match="aggregate_early was asked for nothing"):
+    with pytest.raises(PlanError, match="aggregate_early was given no aggregates"):
         grouped.aggregate_early(patience=5)
     with pytest.raises(PlanError, match="this is not an aggregate"):
         grouped.aggregate_early(patience=5, n=sw.count)  # type: ignore[arg-type]
     with pytest.raises(PlanError, match="aggregate_early sums up windows"):
         rows.group_by("k").aggregate_early(patience=5, n=sw.count())
-    with pytest.raises(NeedsOrder, match="no answer of this step would ever be final"):
+    with pytest.raises(NeedsOrder, match="the answers of this step would never become final"):
         grouped.aggregate_early(n=sw.count())
     choices: list[dict[str, Any]] = [{"every": sw.Every.rows(1)}, {"late": sw.Late.drop()}]
     for choice in choices:
-        with pytest.raises(PlanError, match="every= and late= go with a patience"):
+        with pytest.raises(PlanError, match="every= and late= need a patience"):
             grouped.aggregate_early(n=sw.count(), **choice)

@@ -79,7 +79,7 @@ def test_policies_that_mean_nothing_here_are_refused() -> None:
     """To move a change would make another event of it; without punctuations nothing is late."""
     with pytest.raises(PlanError, match="a late change cannot be moved"):
         _log(late=sw.Late.adjust())
-    with pytest.raises(PlanError, match="no change is late where there are no punctuations"):
+    with pytest.raises(PlanError, match="late= needs punctuations in the change log"):
         _log(late=sw.Late.drop(), punctuated=False)
     with pytest.raises(PlanError, match="what becomes of late rows"):
         _log(late="drop")

@@ -208,14 +208,14 @@ _sw: Any = sw
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda a, b: _sw.merge_replicas(a, b, agreement="first"), "this is no agreement"),
-        (lambda a, b: _sw.merge_replicas(a, b, agreement=sw.Agreement.first), "this is no agreement"),
-        (lambda a, b: _sw.merge_replicas(a, b, waiting=b), "waiting is a list of replicas"),
+        (lambda a, b: _sw.merge_replicas(a, b, agreement="first"), "agreement= takes an Agreement"),
+        (lambda a, b: _sw.merge_replicas(a, b, agreement=sw.Agreement.first), "agreement= takes an Agreement"),
+        (lambda a, b: _sw.merge_replicas(a, b, standby=b), "standby= is a list of replicas"),
         (lambda a, b: _sw.merge_replicas(a, b, complete_from=[b]), "complete_from names a time"),
         (lambda _a, _b: _sw.Agreement.first().lagging(1.5), "how far to stay behind"),
         (lambda _a, _b: _sw.Agreement.first().lagging(2**80), "cannot promise more"),
         (lambda a, b: _sw.merge_replicas(a, b, agreement=sw.Agreement.first().lagging("5s")), "sequence numbers"),
-        (lambda _a, _b: _sw.Agreement.first().revising("always"), "this is no agreement"),
+        (lambda _a, _b: _sw.Agreement.first().revising("always"), "agreement= takes an Agreement"),
         (lambda _a, _b: _sw.Agreement.quorum_of("half"), "a quorum is a fraction"),
         (lambda _a, b: _sw.jumpstart([], b, since=3), "jumpstart takes streams"),
         (lambda a, b: _sw.merge_replicas(a, b).open(print).attach("b", complete_from=3), "a replica is a stream"),

@@ -149,7 +149,7 @@ class ChangeSchema(EventSchema):
     def _refused(self, table: pa.RecordBatch, row: int, where: str, promised: str, hint: str) -> BadElement:
         came = show_value(table.column(self.change)[row])
         facts = {"row": f"{row}: {show_row(table, row)}", "column": self.change, "promised": promised, "came": came}
-        return BadElement(message(f"{where} got a row that is no change it was promised", facts, hint))
+        return BadElement(message(f"{where} got a row that is not a valid change", facts, hint))
 
     def _ends(
         self, table: pa.RecordBatch, start: Times, words: NDArray[np.int8], where: str
@@ -189,7 +189,7 @@ def _prior_column(schema: pa.Schema, time: str, until: str | None, prior: str | 
     if until is None:
         if prior is not None:
             facts, hint = {"prior": prior}, "name the column of ends: until=..."
-            raise SchemaMismatch(message(f"{step} was given ends before a change, but no ends", facts, hint))
+            raise SchemaMismatch(message(f"{step} was given prior= without until=", facts, hint))
         return None
     name = column_before(until) if prior is None else prior
     if name not in schema.names:

@@ -41,7 +41,9 @@ def answered_schema(schema: EventSchema, answers: pa.Schema, step: str = "map_ba
     payload = pa.schema([field for field in answers if field.name not in times])
     if not len(payload):
         facts = {"answered": ", ".join(answers.names) or "nothing"}
-        raise SchemaMismatch(message(f"{step} takes a function that answers a column beside the times", facts))
+        raise SchemaMismatch(
+            message(f"{step} needs a function that returns at least one column beside the times", facts)
+        )
     return schema.with_payload(payload, [*(name for name in times if name not in answers.names), *answers.names])
 
 

@@ -96,7 +96,7 @@ def probe_window_function(
     if repr(backwards.to_pylist()) != repr(answer.to_pylist()):
         facts = {"function": describe(function)}
         hint = "sort what it answers by all columns, or leave any_order=True out"
-        raise PlanError(message(f"{step} answers otherwise when the same rows come in another order", facts, hint))
+        raise PlanError(message(f"{step} returned something else for the same rows in another order", facts, hint))
     return _planned_columns(answer, function, step)
 
 
@@ -104,7 +104,9 @@ def _planned_columns(answer: pa.RecordBatch, function: BatchFunction | WindowFun
     untyped = [field.name for field in answer.schema if _has_no_type(field.type)]
     if untyped or not (answer.num_columns or answer.num_rows):
         facts = {"function": describe(function), "columns": ", ".join(untyped) or "none answered"}
-        raise PlanError(message(f"{step} cannot tell the types of the answers", facts, _NAME_THE_COLUMNS))
+        raise PlanError(
+            message(f"{step} cannot infer the types of what the function returns", facts, _NAME_THE_COLUMNS)
+        )
     # What Arrow or pandas noted about made-up rows is not true of others.
     return pa.schema([_with_wide_numbers(field) for field in answer.schema])
 

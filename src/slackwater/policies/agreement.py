@@ -55,15 +55,15 @@ class Agreement:
     def __post_init__(self) -> None:
         if not isinstance(self.tell, Tell) or not isinstance(self.revise, Revise):
             facts, hint = {"tell": self.tell, "revise": self.revise}, "choose one of Tell, and one of Revise"
-            raise PlanError(message("this is no agreement", facts, hint))
+            raise PlanError(message("agreement= takes an Agreement", facts, hint))
         if isinstance(self.quorum, bool) or not isinstance(self.quorum, int | float) or not 0 <= self.quorum <= 1:
             hint = "0.5 waits for half of the replicas, 1 for all"
             raise PlanError(message("a quorum is a fraction of the replicas", {"got": self.quorum}, hint))
         if isinstance(self.lag, bool) or not isinstance(self.lag, int | str | timedelta):
             hint = 'write "5s", a timedelta, or a plain int where times are sequence numbers'
-            raise PlanError(message("this does not say how far to stay behind", {"lag": repr(self.lag)}, hint))
+            raise PlanError(message("lag= is not a duration", {"lag": repr(self.lag)}, hint))
         if isinstance(self.lag, int) and not 0 <= self.lag <= FOREVER:
-            raise PlanError(message("a merged stream cannot promise more than its replicas", {"lag": self.lag}))
+            raise PlanError(message("lag= cannot be negative", {"lag": self.lag}))
 
     def resolved(self, *, calendar: bool) -> Agreement:
         """The same in the units of a stream; refuse a lag of the other kind of time.

@@ -69,4 +69,4 @@ class Late:
 def not_a_policy(got: object) -> PlanError:
     """Say what was to be chosen for late rows."""
     hint = "choose Late.divert(), Late.drop(), Late.adjust() or Late.raise_error()"
-    return PlanError(message("this does not say what becomes of late rows", {"got": repr(got)}, hint))
+    return PlanError(message("late= takes a Late policy", {"got": repr(got)}, hint))

@@ -41,10 +41,10 @@ class Lateness:
         if not (self.patiences and rising and self.patiences[0] >= 0 and self.patiences[-1] <= FOREVER):
             got = ", ".join(map(str, self.patiences)) or "none"
             hint = "name each patience once, the shortest first"
-            raise BadDuration(message(f"{step} needs patiences that rise and are not negative", {"got": got}, hint))
+            raise BadDuration(message(f"{step} needs patiences in rising order, none negative", {"got": got}, hint))
         if not isinstance(self.cadence, Every):
             hint = "choose Every.rows(n), Every.time(length) or Every.batch()"
-            raise PlanError(message("this does not say how often to punctuate", {"got": repr(self.cadence)}, hint))
+            raise PlanError(message("every= takes an Every cadence", {"got": repr(self.cadence)}, hint))
         if not isinstance(self.late, Late):
             raise not_a_policy(self.late)
         self.cadence.resolved(calendar=calendar)
@@ -67,4 +67,4 @@ def refuse_without_patience(every: Every | None, late: Late, call: str) -> None:
     """Refuse choices that mean nothing where no patience was given."""
     if every is not None or late != Late.divert():
         facts = {"every": every, "late": late}
-        raise PlanError(message("every= and late= go with a patience", facts, call))
+        raise PlanError(message("every= and late= need a patience", facts, call))

@@ -47,4 +47,4 @@ def require_policy(chosen: object) -> None:
     """Refuse what does not say what becomes of rows that are left out."""
     if not isinstance(chosen, LeftOutRows):
         hint = "choose LeftOutRows.divert() or LeftOutRows.drop()"
-        raise PlanError(message("this does not say what becomes of rows left out", {"got": repr(chosen)}, hint))
+        raise PlanError(message("left_out= takes a LeftOutRows policy", {"got": repr(chosen)}, hint))

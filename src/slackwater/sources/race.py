@@ -101,7 +101,7 @@ class Race:
 def _require_order(plan: object) -> None:
     if not isinstance(plan, EventStream) or not plan.properties.insert_only:
         facts, hint = {"got": type(plan).__name__}, "Race(a, b), not Race([a, b]); settle revisions first"
-        raise PlanError(message("a race is between streams whose events are told once", facts, hint))
+        raise PlanError(message("a race needs streams whose events are not revised", facts, hint))
     if plan.properties.latent or not plan.properties.ordered:
         raise NeedsOrder.at("race", plan.node.line)
 

@@ -75,7 +75,7 @@ def stream(
         return DisorderedStream(SourceLateness.behind(node, late))
     if late is not None:
         facts_given, hint = {"late": late}, "give it to sort(patience=..., late=...), which says when a row is late"
-        raise PlanError(message("late= is for sources that make promises by the clock", facts_given, hint))
+        raise PlanError(message("late= is for live sources that punctuate by the clock", facts_given, hint))
     return DisorderedStream(node)
 
 
@@ -156,7 +156,7 @@ def _lets_untimed_in(untimed_is_late: bool, feed: Feed, said: Punctuations) -> b
         raise PlanError(message("untimed_is_late= is True or False", {"got": repr(untimed_is_late)}))
     if untimed_is_late and said.when is not When.NEVER:
         facts, hint = {"source": feed.name, "punctuations": said}, "leave punctuations out, and have patience instead"
-        raise PlanError(message("rows without a time can be late only where a patience says what is", facts, hint))
+        raise PlanError(message("untimed_is_late=True does not go with punctuations of the source", facts, hint))
     return untimed_is_late
 
 
@@ -167,7 +167,7 @@ def _require_promise(feed: Feed, schema: EventSchema, said: Punctuations) -> Non
         raise PlanError(message("only a live source punctuates by the clock", facts, "leave punctuations out"))
     if said.skew is None:
         hint = 'say the greatest skew between two arrivals: Punctuations.on_demand(skew="2s")'
-        raise PlanError(message("a source with times of its own needs a skew to promise anything", facts, hint))
+        raise PlanError(message("punctuating by the clock needs a skew where rows bring their own times", facts, hint))
     if not schema.calendar:
         hint = "use a timestamp column, or push punctuating events yourself"
-        raise PlanError(message("time that is a sequence number does not pass with the clock", facts, hint))
+        raise PlanError(message("punctuating by the clock needs calendar time, not sequence numbers", facts, hint))

@@ -95,7 +95,7 @@ def cutover(query: Query, old: Replica, new: Replica, *, complete_from: Moment) 
     >>> sources = [sw.PushSource({"at": pa.int64()}, name=name) for name in ("blue", "green")]
     >>> blue, green = (sw.stream(source, time="at").assume_ordered() for source in sources)
     >>> seen = []
-    >>> query = sw.merge_replicas(blue, green, waiting=[green]).open(lambda rows: seen.extend(rows["at"].to_pylist()))
+    >>> query = sw.merge_replicas(blue, green, standby=[green]).open(lambda rows: seen.extend(rows["at"].to_pylist()))
     >>> sources[0].push([{"at": at} for at in range(10)])
     >>> sources[1].push([{"at": at} for at in range(5, 15)])
     >>> cutover(query, blue, green, complete_from=6)

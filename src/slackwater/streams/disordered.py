@@ -170,7 +170,7 @@ class DisorderedStream(EventStream):
 
         if (partial is None) != (merge is None) or (partial and aggregates):
             hint = "give aggregates, or both partial= and merge=, or none of them"
-            raise PlanError(message("in_bands needs to know how parts are put together", {}, hint))
+            raise PlanError(message("in_bands takes aggregates, or partial= together with merge=", {}, hint))
         if partial is not None and merge is not None:
             return bands.bands_of_sub_plan(self.node, partial, merge, patiences, every, late)
         if aggregates:

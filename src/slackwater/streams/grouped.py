@@ -111,7 +111,7 @@ def _require_aggregates(call: str, aggregates: Mapping[str, Aggregate]) -> None:
     """Refuse a call, shown up to its aggregates, that has none or something else."""
     if not aggregates:
         step = call.partition("(")[0]
-        raise PlanError(message(f"{step} was asked for nothing", {}, f"for example {call}n=sw.count())"))
+        raise PlanError(message(f"{step} was given no aggregates", {}, f"for example {call}n=sw.count())"))
     for name, what in aggregates.items():
         if not isinstance(what, Aggregate):
             facts = {"name": name, "got": repr(what)}

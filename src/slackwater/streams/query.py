@@ -180,7 +180,7 @@ class Query:
         >>> import pyarrow as pa, slackwater as sw
         >>> sources = [sw.PushSource({"at": pa.int64()}, name=name) for name in ("blue", "green")]
         >>> blue, green = (sw.stream(source, time="at").assume_ordered() for source in sources)
-        >>> query = sw.merge_replicas(blue, green, waiting=[green]).open(lambda rows: print(rows["at"].to_pylist()))
+        >>> query = sw.merge_replicas(blue, green, standby=[green]).open(lambda rows: print(rows["at"].to_pylist()))
         >>> sources[0].push([{"at": 1}, {"at": 4}])
         >>> query.work()
         [1]

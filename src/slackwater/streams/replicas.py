@@ -31,7 +31,7 @@ def merge_replicas(
     *others: Replica,
     agreement: None = None,
     same_tie_order: bool = False,
-    waiting: Sequence[Replica] = (),
+    standby: Sequence[Replica] = (),
     complete_from: Mapping[Replica, Moment] | None = None,
     attachable: bool = False,
     left_out: LeftOutRows = _DROP,
@@ -42,7 +42,7 @@ def merge_replicas(
     *others: Replica,
     agreement: Agreement,
     same_tie_order: bool = False,
-    waiting: Sequence[Replica] = (),
+    standby: Sequence[Replica] = (),
     complete_from: Mapping[Replica, Moment] | None = None,
     attachable: bool = False,
     left_out: LeftOutRows = _DROP,
@@ -52,7 +52,7 @@ def merge_replicas(
     *others: Replica,
     agreement: Agreement | None = None,
     same_tie_order: bool = False,
-    waiting: Sequence[Replica] = (),
+    standby: Sequence[Replica] = (),
     complete_from: Mapping[Replica, Moment] | None = None,
     attachable: bool = False,
     left_out: LeftOutRows = _DROP,
@@ -79,7 +79,7 @@ def merge_replicas(
     in time, leaves, and the others go on; the query fails with the last. (On Spark sources and steps fail with the
     query, and rows that go back in time are late.)
 
-    Replicas may come and go while the query runs: those that are `waiting` are not read until `Query.attach` says from
+    Replicas may come and go while the query runs: those on `standby` are not read until `Query.attach` says from
     when on they tell everything. `complete_from` says that of replicas that take part at once. `attachable=True` is for
     replicas that are detached, or die, and come back. Such replicas are merged event by event, which remembers more.
 
@@ -97,19 +97,19 @@ def merge_replicas(
         )
     if not isinstance(agreement, Agreement | None):
         facts, hint = {"got": repr(agreement)}, "write agreement=sw.Agreement.first(), or another of its kind"
-        raise PlanError(message("this is no agreement", facts, hint))
-    if not isinstance(waiting, Sequence) or not isinstance(complete_from, Mapping | None):
+        raise PlanError(message("agreement= takes an Agreement", facts, hint))
+    if not isinstance(standby, Sequence) or not isinstance(complete_from, Mapping | None):
         facts, hint = (
-            {"waiting": waiting, "complete_from": complete_from},
-            "waiting=[green], complete_from={green: time}",
+            {"standby": standby, "complete_from": complete_from},
+            "standby=[green], complete_from={green: time}",
         )
-        raise PlanError(message("waiting is a list of replicas, and complete_from names a time for some", facts, hint))
+        raise PlanError(message("standby= is a list of replicas, and complete_from= maps some to a time", facts, hint))
     ports = {replica.node: port for port, replica in reversed(list(enumerate(replicas)))}
     later = {
         _port_of(replica, ports, "complete_from"): as_instant(moment, replica.node.schema.time, "complete_from")
         for replica, moment in (complete_from or {}).items()
     }
-    attendance = Attendance(frozenset(_port_of(one, ports, "waiting") for one in waiting), later, attachable)
+    attendance = Attendance(frozenset(_port_of(one, ports, "standby") for one in standby), later, attachable)
     nodes = tuple(as_replica(replica.node) for replica in replicas)
     chosen = (agreement or Agreement.frozen()).resolved(calendar=first.node.schema.calendar)
     merged = MergeReplicas(nodes, chosen, same_tie_order, attendance, ports, left_out)

@@ -54,6 +54,6 @@ def test_events_without_windows_are_refused() -> None:
 def test_a_stream_that_never_says_what_is_complete_is_refused() -> None:
     """It would have to remember every group for ever."""
     with pytest.raises(
-        NeedsOrder, match=r'(?s)no answer of this step would ever be final.*aggregate_early\(patience="1h"'
+        NeedsOrder, match=r'(?s)the answers of this step would never become final.*aggregate_early\(patience="1h"'
     ):
         EarlyAggregate(_ROWS.tumbling(10).node, (), _COUNT)

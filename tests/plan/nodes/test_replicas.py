@@ -232,7 +232,7 @@ def test_the_order_of_ties_is_kept_by_some_steps_and_lost_by_others() -> None:
 def test_replicas_that_come_and_go_are_merged_event_by_event() -> None:
     """Also those that are strictly ordered: what one tells beyond its time must not silence the others."""
     blue, green = _counts(_ordered("blue")), _counts(_ordered("green"))
-    merged = sw.merge_replicas(blue, green, waiting=[green])
+    merged = sw.merge_replicas(blue, green, standby=[green])
     assert _case(merged) is Case.R3
     line = next(line for line in merged.explain().splitlines() if "merge_replicas" in line)
     assert "of 2, case R3, 1 waiting" in line
@@ -281,12 +281,12 @@ def test_plans_that_could_not_work_are_refused_when_they_are_written() -> None:
     blue, green = _changes("blue"), _changes("green")
     with pytest.raises(PlanError, match="same_tie_order is about replicas that come in order of time"):
         sw.merge_replicas(blue, green, same_tie_order=True)
-    with pytest.raises(PlanError, match="ties cannot be counted where replicas come and go"):
+    with pytest.raises(PlanError, match="same_tie_order does not work where replicas may be attached"):
         sw.merge_replicas(_ordered("blue"), _ordered("green"), same_tie_order=True, attachable=True)
     with pytest.raises(PlanError, match="would wait for all of its replicas"):
-        sw.merge_replicas(blue, green, waiting=[blue, green])
+        sw.merge_replicas(blue, green, standby=[blue, green])
     with pytest.raises(PlanError, match="waiting names a stream that is not one of the replicas"):
-        sw.merge_replicas(blue, green, waiting=[_changes("red")])
+        sw.merge_replicas(blue, green, standby=[_changes("red")])
     with pytest.raises(PlanError, match="complete_from names a stream that is not one of the replicas"):
         sw.merge_replicas(blue, green, complete_from={_changes("red"): 3})
     with pytest.raises(PlanError, match="complete_from does not fit a stream of sequence numbers"):

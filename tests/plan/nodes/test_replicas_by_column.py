@@ -115,7 +115,7 @@ def test_a_time_is_no_replica(by: str) -> None:
     """Neither the start nor the end."""
     said = _refused(_stream(), SchemaMismatch, by=by)
     assert said.splitlines() == [
-        "merge_replicas cannot tell replicas apart by a time",
+        "merge_replicas cannot use a time column to name replicas",
         f"    by  {by}",
         "    hint: name the column that says which replica a row is from",
     ]
@@ -134,14 +134,16 @@ def test_times_that_are_given_here_are_refused() -> None:
     source = sw.PushSource({"replica": pa.string()}, name="live")
     for stream in (sw.arrivals(source), sw.unstamped(source)):
         said = _refused(sw.DisorderedStream(stream.node))
-        assert said.startswith("merge_replicas tells events by their times, and these get theirs here")
+        assert said.startswith(
+            "merge_replicas needs event times from the source, and these rows are stamped on arrival"
+        )
 
 
 def test_promises_by_the_clock_are_refused() -> None:
     """A replica that has died would make them, too."""
     source = sw.PushSource({"at": pa.timestamp("us", "UTC"), "replica": pa.string()}, name="live")
     said = _refused(sw.stream(source, time="at", punctuations=sw.Punctuations.on_demand(skew="1s")))
-    assert said.startswith("a replica that has died would go on promising by the clock, and silence the others")
+    assert said.startswith("a dead replica would keep advancing by the clock, and make the rows of the others late")
 
 
 def test_revised_streams_are_refused() -> None:
@@ -149,7 +151,7 @@ def test_revised_streams_are_refused() -> None:
     changes = sw.changes(change_schema(_ROWS.remove(0).remove(0)).empty_table(), time="at", until="until")
     said = _refused(sw.DisorderedStream(changes.node), patience=3)
     assert said.splitlines() == [
-        "merge_replicas cannot judge events that are revised later",
+        "merge_replicas cannot wait for late rows of a stream whose events are revised",
         "    hint: apply the revisions first",
     ]
 
@@ -158,7 +160,7 @@ def test_windows_come_after_the_merge() -> None:
     """Patience is meant for the times that rows came with."""
     said = _refused(_stream().tumbling("1h").where(nw.col("k") == "a"))
     assert said.splitlines() == [
-        "merge_replicas judges rows by the times they came with",
+        "merge_replicas(by=...) must come before windows are assigned",
         "    stream  tumbling size=1h",
         "    hint: merge_replicas(by=..., patience=...) first, then assign windows",
     ]
@@ -167,9 +169,9 @@ def test_windows_come_after_the_merge() -> None:
 def test_what_was_chosen_wrongly_is_refused_as_by_sort() -> None:
     """Patience, cadence, policy, and columns that would clash with those of late rows."""
     _refused(_stream(), BadDuration, patience=5)  # a number is no length of calendar time
-    assert _refused(_stream(), every="1s").startswith("this does not say how often to punctuate")
-    assert _refused(_stream(), late="drop").startswith("this does not say what becomes of late rows")
+    assert _refused(_stream(), every="1s").startswith("every= takes an Every cadence")
+    assert _refused(_stream(), late="drop").startswith("late= takes a Late policy")
     clashing = sw.stream(pa.table({"at": [1], "late_by": [1], "replica": ["a"]}), time="at")
     assert "two columns of one name" in _refused(clashing, SchemaMismatch, patience=3)
-    with pytest.raises(BadDuration, match="merge_replicas needs patiences that rise and are not negative"):
+    with pytest.raises(BadDuration, match="merge_replicas needs patiences in rising order, none negative"):
         MergeByColumn(_stream().node, Lateness((-1,), sw.Every.batch(), sw.Late.drop()), "replica")

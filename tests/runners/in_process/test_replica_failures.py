@@ -385,7 +385,7 @@ def test_to_change_over_to_a_replica_that_fails_is_an_error() -> None:
     sources = [sw.PushSource(_AT, name=name) for name in ("blue", "green")]
     blue, green = (sw.stream(source, time="at").assume_ordered() for source in sources)
     out: list[int] = []
-    query = sw.merge_replicas(blue, green, waiting=[green]).open(lambda rows: out.extend(_at(rows)))
+    query = sw.merge_replicas(blue, green, standby=[green]).open(lambda rows: out.extend(_at(rows)))
     sources[0].push([{"at": 1, "x": 0}, {"at": 2, "x": 0}])
     sources[1].push([{"at": 5, "x": 0}, {"at": 4, "x": 0}])
     with pytest.raises(SlackwaterError, match="the new replica has left before it had joined"):

@@ -68,7 +68,7 @@ class Grouping:
         ['k', 'n']
         """
         if not aggregates:
-            raise PlanError(message(f"{step} is asked to compute nothing", hint="name an aggregate, such as n=count()"))
+            raise PlanError(message(f"{step} was given no aggregates", hint="name an aggregate, such as n=count()"))
         found = key_fields(payload, keys, step)
         for name in aggregates:
             if name in keys:

@@ -58,7 +58,7 @@ class BandedAggregate(StepNode):
         if self.bands[0].properties.extent is Extent.INTERVALS:
             hint = "assign windows before in_bands(), or take bands of events and aggregate each: in_bands(...)[0]"
             facts = {"stream": self.bands[0].line}
-            raise PlanError(message("in_bands cannot sum up lifetimes that overlap freely", facts, hint))
+            raise PlanError(message("in_bands cannot aggregate events whose lifetimes overlap", facts, hint))
         _ = self.schema
 
     @property

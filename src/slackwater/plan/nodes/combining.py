@@ -49,7 +49,7 @@ class Union(StepNode):
             if other.properties.latent != first.properties.latent:
                 stamped, latent = (other, first) if first.properties.latent else (first, other)
                 facts = {"stamped": stamped.line, "latent": latent.line}
-                raise PlanError(message("union cannot order stamped events among latent ones", facts))
+                raise PlanError(message("union cannot mix streams with times and streams without", facts))
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -44,21 +44,21 @@ class Deduplicate(UnaryNode):
                 'say how long to wait for late rows: deduplicate(..., patience="5s"), or sort(patience="5s") it first; '
                 "declare assume_ordered() if rows do come in order of time"
             )
-            needs = "deduplicate needs to know when a time is complete, and this stream never says so"
+            needs = "deduplicate needs an ordered or punctuated stream, and this one is neither"
             raise NeedsOrder(message(needs, {"stream": self.input.line}, hint))
 
     def _refuse_columns(self) -> None:
         schema = self.input.schema
         if not self.on:
             hint = 'name the columns that say which event a row stands for: on="id", or on=["device", "counter"]'
-            raise PlanError(message("deduplicate needs columns to tell events apart by", {}, hint))
+            raise PlanError(message("deduplicate needs key columns", {}, hint))
         times = {column.name for column in schema.time_columns()}
         for place, name in enumerate(self.on):
             if name not in schema.columns:
                 raise SchemaMismatch.missing(self.verb, name, schema.columns)
             if name in times:
                 hint = "leave it out; rows of one time only are within=0, and a copy is made by select(..., copy=...)"
-                raise SchemaMismatch(message("deduplicate cannot tell events apart by a time", {"on": name}, hint))
+                raise SchemaMismatch(message("deduplicate cannot use a time column as a key", {"on": name}, hint))
             if name in self.on[:place]:
                 raise SchemaMismatch(message("deduplicate names a column twice", {"on": name}, "name it once"))
         # Made now, so that a type is refused now: rows of one key and time are compared by all their columns.

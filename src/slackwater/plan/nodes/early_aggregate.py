@@ -28,10 +28,10 @@ class EarlyAggregate(GroupingNode):
         facts, stream = self.input.properties, {"stream": self.input.line}
         if facts.extent is not Extent.WINDOWS:
             hint = 'assign windows of one length first, by tumbling("1h") or hopping("1h", "5m")'
-            raise PlanError(message(f"{self.verb} sums up windows, and these events have none", stream, hint))
+            raise PlanError(message(f"{self.verb} needs windows, and these events have none", stream, hint))
         if not facts.progressive:
             hint = f'say how long to wait for late rows: {self.verb}(patience="1h", ...)'
-            raise NeedsOrder(message("no answer of this step would ever be final", stream, hint))
+            raise NeedsOrder(message("the answers of this step would never become final", stream, hint))
         super().__post_init__()
 
     @cached_property

@@ -43,7 +43,9 @@ class LatenessStep(UnaryNode):
             raise PlanError(message(f"{self.verb} needs times, and these events have none", {}, hint))
         if not facts.insert_only:
             hint = "apply the revisions first"
-            raise PlanError(message(f"{self.verb} cannot judge events that are revised later", {}, hint))
+            raise PlanError(
+                message(f"{self.verb} cannot wait for late rows of a stream whose events are revised", {}, hint)
+            )
         self.lateness.require_valid(self.verb, calendar=self.schema.calendar)
         if self.late.action is LateAction.ADJUSTED:
             _refuse_unless_whole(self.patiences, self.schema.time)
@@ -192,7 +194,7 @@ class Sort(UnaryNode):
         refuse_untimed("sort() without a patience", self.input)
         if not facts.progressive and any(isinstance(node, SourceNode) and node.feed.live for node in walk(self.input)):
             hint = 'say how long to wait for late rows: sort(patience="5s")'
-            raise NeedsOrder(message("nothing would ever come out of this sort", {"stream": self.input.line}, hint))
+            raise NeedsOrder(message("this sort would never emit a row", {"stream": self.input.line}, hint))
 
     @property
     def properties(self) -> Properties:
@@ -239,4 +241,6 @@ def _refuse_unless_whole(patiences: tuple[Duration, ...], time: TimeColumn) -> N
     if odd is not None:
         facts = {"patience": format_duration(odd), "column": f"{time.name} ({time.type})"}
         hint = f"choose a patience of whole {format_duration(time.tick)}, or cast the column to timestamp[us] first"
-        raise BadDuration(message("late rows cannot be adjusted to times between two of their column", facts, hint))
+        raise BadDuration(
+            message("the patience is finer than the time column, so late rows cannot be moved to it", facts, hint)
+        )

@@ -58,19 +58,19 @@ class Attendance:
     Replicas are numbered as they were given.
     """
 
-    waiting: frozenset[Port] = frozenset()
+    standby: frozenset[Port] = frozenset()
     """The replicas that nobody reads until they are attached."""
 
     complete_from: Mapping[Port, Instant] = field(default_factory=dict)
     """From when on replicas tell everything, of those that do not tell everything from the beginning."""
 
     changes: bool = False
-    """Whether replicas may be attached while the query runs; waiting ones are there to be."""
+    """Whether replicas may be attached while the query runs; those on standby are there to be."""
 
     @property
     def fixed(self) -> bool:
         """Whether all replicas take part from the beginning to the end, each for all of the time."""
-        return not (self.waiting or self.complete_from or self.changes)
+        return not (self.standby or self.complete_from or self.changes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +103,9 @@ class MergeReplicas(StepNode):
         self.side_outputs()  # made now, so that clashing columns are refused now
         if self.same_tie_order:
             self._refuse_ties_alike()
-        if len(self.attendance.waiting) == len(self.replicas):
+        if len(self.attendance.standby) == len(self.replicas):
             hint = "let one of them take part from the beginning"
-            raise PlanError(message("merge_replicas would wait for all of its replicas", {}, hint))
+            raise PlanError(message("merge_replicas has no active replica: all are on standby", {}, hint))
 
     def _refuse_ties_alike(self) -> None:
         """Refuse to believe in the order of ties where there is none, or nobody could make use of it."""
@@ -117,7 +117,7 @@ class MergeReplicas(StepNode):
             raise PlanError(message("same_tie_order is about replicas that come in order of time", facts, hint))
         if not self.attendance.fixed:
             hint = "leave same_tie_order out: replicas that come later are merged event by event"
-            raise PlanError(message("ties cannot be counted where replicas come and go", {}, hint))
+            raise PlanError(message("same_tie_order does not work where replicas may be attached", {}, hint))
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -181,9 +181,9 @@ class MergeReplicas(StepNode):
 
     def details(self) -> str:
         """How many, the case, who does not take part at once, and when events are told where that is chosen."""
-        waiting, later = len(self.attendance.waiting), len(self.attendance.complete_from)
+        standby, later = len(self.attendance.standby), len(self.attendance.complete_from)
         parts = [f"of {len(self.replicas)}", f"case {self.case.name}"]
-        parts += [f"{waiting} waiting"] * bool(waiting)
+        parts += [f"{standby} on standby"] * bool(standby)
         parts += [f"{later} joining later"] * bool(later)
         parts += [_chosen(self.agreement)] * self.revises
         parts += [f"left-out rows {self.left_out}"] * self.left_out.diverted
@@ -209,7 +209,7 @@ class MergeReplicas(StepNode):
         if self.known:
             merge.take_for_replicas()
         if resume is None:
-            for port in sorted({*self.attendance.waiting, *self.attendance.complete_from}):
+            for port in sorted({*self.attendance.standby, *self.attendance.complete_from}):
                 merge.detach(port)
             for port, complete_from in self.attendance.complete_from.items():
                 merge.attach(port, complete_from)
@@ -250,12 +250,16 @@ def refuse_clocks(replica: Node) -> None:
     if replica.properties.stamps is not Stamps.EXTERNAL:
         hint = "give every event a time of its own, the same in all replicas: stream(..., time=...)"
         facts = {"replica": replica.line}
-        raise PlanError(message("merge_replicas tells events by their times, and these get theirs here", facts, hint))
+        raise PlanError(
+            message(
+                "merge_replicas needs event times from the source, and these rows are stamped on arrival", facts, hint
+            )
+        )
     for node in walk(replica):
         if isinstance(node, SourceNode) and node.punctuations.when is not When.NEVER:
             facts = {"source": node.details(), "punctuations": str(node.punctuations)}
             hint = "leave punctuations= out: rows say how far a replica has come"
-            dead = "a replica that has died would go on promising by the clock, and silence the others"
+            dead = "a dead replica would keep advancing by the clock, and make the rows of the others late"
             raise PlanError(message(dead, facts, hint))
 
 

@@ -60,7 +60,7 @@ class MergeByColumn(LatenessStep):
         if self.by in {column.name for column in schema.time_columns()}:
             facts = {"by": self.by}
             hint = "name the column that says which replica a row is from"
-            raise SchemaMismatch(message("merge_replicas cannot tell replicas apart by a time", facts, hint))
+            raise SchemaMismatch(message("merge_replicas cannot use a time column to name replicas", facts, hint))
         ReplicaNames(schema, self.by, self.verb)  # made now, so that a type that cannot be used is refused now
 
     @cached_property
@@ -132,5 +132,5 @@ def _refuse_windows(node: Node) -> None:
     while at.traits.row_by_row:
         if isinstance(at, AssignWindow):
             facts, hint = {"stream": at.line}, "merge_replicas(by=..., patience=...) first, then assign windows"
-            raise PlanError(message("merge_replicas judges rows by the times they came with", facts, hint))
+            raise PlanError(message("merge_replicas(by=...) must come before windows are assigned", facts, hint))
         (at,) = at.inputs

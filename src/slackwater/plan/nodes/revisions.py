@@ -83,11 +83,11 @@ class LateChanges(UnaryNode):
             raise not_a_policy(self.late)
         if self.late.action is LateAction.ADJUSTED:
             hint = "choose Late.divert(), Late.drop() or Late.raise_error()"
-            moved = "a late change cannot be moved: its event would be another one"
+            moved = "late changes cannot be adjusted: that would make another event of theirs"
             raise PlanError(message(moved, {"late": "Late.adjust()"}, hint))
         if not self.input.properties.punctuated:
             hint = "leave late= out, or punctuated=False"
-            raise PlanError(message("no change is late where there are no punctuations", {"late": self.late}, hint))
+            raise PlanError(message("late= needs punctuations in the change log", {"late": self.late}, hint))
         self.side_outputs()  # made now, so that clashing columns are refused now
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
@@ -122,7 +122,7 @@ class AssumeKeyed(UnaryNode):
         facts = self.input.properties
         if facts.insert_only and not facts.progressive and any(map(_is_live, walk(self.input))):
             hint = 'declare it behind the step that says what is complete: sort(patience="5s").assume_keyed()'
-            grows = "assume_keyed would have to remember every row of a stream that never says what is complete"
+            grows = "assume_keyed would have to remember every row of a live stream that has no punctuations"
             raise NeedsOrder(message(grows, {"stream": self.input.line}, hint))
 
     @property
@@ -241,7 +241,7 @@ class Settle(UnaryNode):
     def __post_init__(self) -> None:
         if not self.input.properties.punctuated and any(map(_is_live, walk(self.input))):
             hint = "let the source say how far it is complete, by rows of kind punctuate"
-            raise NeedsOrder(message("nothing would ever come out of settle", {"stream": self.input.line}, hint))
+            raise NeedsOrder(message("settle would never emit a row", {"stream": self.input.line}, hint))
 
     @property
     def properties(self) -> Properties:

@@ -253,12 +253,12 @@ class AssignWindow(RowNode):
     def __post_init__(self) -> None:
         if not self.input.properties.insert_only:
             hint = "apply the revisions first"
-            raise PlanError(message(f"{self.verb} cannot move events that are revised later", {}, hint))
+            raise PlanError(message(f"{self.verb} cannot assign windows to events that are revised later", {}, hint))
         if isinstance(self.window, Hopping) and self.window.most > MOST_WINDOWS:
             facts = {"windows": self.details(), "of one event": f"{self.window.most:,}", "at most": f"{MOST_WINDOWS:,}"}
             least = self._shown(-(-self.window.size // MOST_WINDOWS))
             hint = f"hop by {least} or more, or let each event last: sliding(size)"
-            raise BadDuration(message("an event would fall into more windows than anybody can answer", facts, hint))
+            raise BadDuration(message("one event would fall into too many windows", facts, hint))
         _ = self.schema
 
     @cached_property
@@ -413,7 +413,7 @@ def refuse_untimed(step: str, node: Node) -> None:
     """Refuse a stream whose rows may have no time, at a step that would give them a place in its order."""
     if node.properties.untimed:
         hint = 'sort(patience="5s") it, or take in_bands("1s", "1m"): there rows without a time go where late ones go'
-        raise PlanError(message(f"{step} has no place for rows without a time", {"stream": node.line}, hint))
+        raise PlanError(message(f"{step} needs a time in every row", {"stream": node.line}, hint))
 
 
 def _shown_output(name: str, what: str | Computation) -> str:

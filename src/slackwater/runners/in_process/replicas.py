@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 def take_attendance(step: Step, node: MergeReplicas, state: Any) -> None:
     """Note which replicas of a merge take part, at the beginning or as a snapshot has them."""
     for arc in step.inputs:
-        arc.heard = arc.port not in node.attendance.waiting if state is None else state.replicas[arc.port].attached
-        arc.asleep = not arc.heard and arc.port in node.attendance.waiting
+        arc.heard = arc.port not in node.attendance.standby if state is None else state.replicas[arc.port].attached
+        arc.asleep = not arc.heard and arc.port in node.attendance.standby
     step.open_inputs = sum(arc.heard for arc in step.inputs)
     if state is not None:
         _merge_at(step).listen_again()
@@ -92,7 +92,7 @@ class Replicas:
         step = arc.consumer
         facts = {"step": step.name, "replica": self._names[step, arc.port]}
         if self._merges[step].attendance.fixed:
-            hint = "say so when the plan is written: merge_replicas(..., attachable=True), or waiting=[...]"
+            hint = "say so when the plan is written: merge_replicas(..., attachable=True), or standby=[...]"
             raise PlanError(message("this merge was not made for replicas that come later", facts, hint))
         if step.open_inputs == 0:
             hint = "attach another replica before the last one ends"
@@ -111,7 +111,7 @@ class Replicas:
         """Refuse a replica from which no row can come any more."""
         if self._has_ended(arc):
             hint = "attach a stream with a new source instead of it: attach(new, complete_from=..., instead_of=old)"
-            raise PlanError(message("this replica has ended, and tells nothing any more", self._facts(arc), hint))
+            raise PlanError(message("this replica has ended and sends no more rows", self._facts(arc), hint))
 
     def _facts(self, arc: Arc) -> dict[str, str]:
         return {"step": arc.consumer.name, "replica": self._names[arc.consumer, arc.port]}

@@ -78,7 +78,7 @@ def start_together(
     if longest_silence is not None and (trigger or {}).get("availableNow"):
         # Spark runs micro-batches without rows as long as there may be timers, and there may always be some.
         facts, hint = {"timeout": timeout, "trigger": trigger}, 'leave one of them out, or {"processingTime": ...}'
-        raise PlanError(message("with a timeout Spark never comes to the end of what is available", facts, hint))
+        raise PlanError(message("timeout= does not go with trigger availableNow, which would never end", facts, hint))
     if at_end is not None:
         refuse_at_end(at_end, trigger or {})
     roots = [stream.node for stream, _ in streams]
@@ -139,7 +139,7 @@ def to_frame(
     frames = _frames_of(plan)
     if longest_silence is not None and not frames[0].isStreaming:
         facts, hint = {"timeout": timeout}, "leave timeout= out: all that is held comes at the end"
-        raise PlanError(message("a DataFrame that ends is not waited for", facts, hint))
+        raise PlanError(message("timeout= means nothing for a batch DataFrame", facts, hint))
     _refuse_lost_rows(plan)
     packed = _packed(plan, chunk_rows)
     if frames[0].isStreaming:

@@ -99,7 +99,7 @@ def next_run(session: SparkSession, checkpoint: Place, plan: Mapping[str, str]) 
     if record["state"] != VERSION:
         facts = {"checkpoint": checkpoint.address, "version": record["state"], "this library reads": VERSION}
         hint = "go on with the version of slackwater that wrote it, or start anew with another checkpoint"
-        raise PlanError(message("stored state has a form that this library does not read", facts, hint))
+        raise PlanError(message("stored state has a format version that this release cannot read", facts, hint))
     _require_same(record["plan"], plan)
     return replace(first, query=record["query"], epoch=record["epoch"] + 1)
 
@@ -125,7 +125,7 @@ def read_record(text: str, place: Place) -> dict[str, Any]:
         cause = f"{type(error).__name__}: {error}"
         hint = f"restore its {HIDDEN} from a copy"
         raise RunError(
-            message("the file that says whose a folder is is damaged", {"folder": place.address, "cause": cause}, hint)
+            message("the owner file of a folder is damaged", {"folder": place.address, "cause": cause}, hint)
         ) from error
     if form != FORMAT:
         facts: dict[str, object] = {"folder": place.address, "format": form, "this library reads": FORMAT}

@@ -69,7 +69,9 @@ def parquet_files(
             schema = session.read.parquet(path).schema
         except AnalysisException as error:
             hint = 'name the columns, schema="at timestamp, ...", or wait for the first file'
-            raise PlanError(message("no Parquet file tells the columns", {"path": path}, hint)) from error
+            raise PlanError(
+                message("there is no Parquet file to read the columns from", {"path": path}, hint)
+            ) from error
     reader = session.readStream if streaming else session.read
     paths = reader.format("binaryFile").schema(_FOUND).options(**options).load(path).select("path")
     return ParquetFiles("files", columns_in_arrow(session, schema), streaming, paths)

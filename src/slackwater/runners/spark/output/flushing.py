@@ -85,7 +85,7 @@ def refuse_at_end(at_end: object, trigger: Mapping[str, object]) -> None:
     """Refuse an end that nobody knows, or that never comes."""
     if at_end != AT_END:
         facts, hint = {"at_end": repr(at_end)}, f"write at_end={AT_END!r}, or leave it out"
-        raise PlanError(message("a query can be flushed at its end, and nothing else", facts, hint))
+        raise PlanError(message("at_end= takes 'flush' or nothing", facts, hint))
     if not trigger.get("availableNow"):
         facts, hint = {"trigger": str(dict(trigger))}, 'say trigger={"availableNow": True}, or leave at_end= out'
-        raise PlanError(message("a query that runs until it is stopped has no end to be flushed at", facts, hint))
+        raise PlanError(message("at_end= needs a query that ends: trigger availableNow", facts, hint))

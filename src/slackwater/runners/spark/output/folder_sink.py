@@ -212,7 +212,7 @@ class OwnedFolder:
         text = files.read(_owner_at(self.place))
         if text is None:
             facts, hint = {"folder": self.place.address}, f"put its {HIDDEN} back, and start the query again"
-            raise RunError(message("nobody knows any more whose the folder of a sink is", facts, hint))
+            raise RunError(message("the owner file of a sink folder is gone", facts, hint))
         record = read_record(text, self.place)
         if record["run"] != self.run.run:
             facts = {"folder": self.place.address, "owner": record["query"], "this query": self.run.query}

@@ -75,7 +75,7 @@ def as_sink(given: AnySink) -> Sink | Claimable:
     if callable(given):
         return FunctionSink(given)
     hint = "give a path, a FolderSink, or a function of rows and batch number"
-    raise PlanError(message("this is nothing that rows could be written to", {"got": repr(given)}, hint))
+    raise PlanError(message("this is not a sink", {"got": repr(given)}, hint))
 
 
 @dataclass(frozen=True)

@@ -124,12 +124,12 @@ class ShardPlan:
 def _pipeline(entry: LatenessStep) -> InputPipeline:
     if entry.cadence.unit is not CadenceUnit.BATCH and not entry.cadence.by_default:
         hint = "leave every= out, or say so: every=Every.batch()"
-        raise PlanError(message("on Spark the rows of a micro-batch are simultaneous", {"step": entry.line}, hint))
+        raise PlanError(message("on Spark punctuations are made once for each micro-batch", {"step": entry.line}, hint))
     *before, _ = walk(entry)
     for node in before:
         if not node.traits.map_side:
             facts, hint = {"step": entry.line, "behind": node.line}, "sort, or take bands, before that"
-            raise PlanError(message("on Spark rows are waited for where they enter", facts, hint))
+            raise PlanError(message("on Spark a patience must come before the steps that hold rows", facts, hint))
     source, *steps = before
     assert isinstance(source, SourceNode)
     rows = tuple(step for step in steps if isinstance(step, StepNode))
@@ -141,4 +141,4 @@ def _pipeline(entry: LatenessStep) -> InputPipeline:
 
 def _needs_patience(line: str) -> PlanError:
     hint = "say how long to wait for late rows: sort(patience=..., every=Every.batch())"
-    return PlanError(message("on Spark rows come in no order", {"read by": line}, hint))
+    return PlanError(message("on Spark a source needs a patience before this step", {"read by": line}, hint))

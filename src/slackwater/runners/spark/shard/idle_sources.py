@@ -108,7 +108,7 @@ class IdleTimeout:
         for node in plan.names:
             if not node.traits.trusts_idle_sources:
                 hint = "leave timeout= out: a replica that is silent holds nobody back who tells more"
-                dead = "a replica that has died would go on promising by the clock, and silence the others"
+                dead = "a dead replica would keep advancing by the clock, and make the rows of the others late"
                 raise PlanError(message(dead, {"step": node.line}, hint))
         return cls(timeout, tuple(pipeline.entry.schema.calendar for pipeline in plan.pipelines), _lasting(plan))
 
@@ -173,11 +173,11 @@ def as_timeout(given: Any) -> Duration | None:
         return None
     if not isinstance(given, str | timedelta):
         facts, hint = {"got": repr(given)}, 'write "30s" or a timedelta'
-        raise PlanError(message("a timeout is a length of time on the clock", facts, hint))
+        raise PlanError(message("timeout= takes a duration of clock time", facts, hint))
     timeout = as_duration(given, calendar=True)
     if timeout <= 0:
         facts, hint = {"got": repr(given)}, "leave timeout= out to wait for silent sources for ever"
-        raise PlanError(message("a timeout is longer than no time at all", facts, hint))
+        raise PlanError(message("timeout= must be longer than zero", facts, hint))
     return timeout
 
 

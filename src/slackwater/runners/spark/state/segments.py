@@ -47,7 +47,7 @@ def unseal(segment: bytes, name: object) -> pa.RecordBatch:
     if version != VERSION:
         facts = {"segment": name, "version": version, "this library reads": VERSION}
         hint = "go on with the version of slackwater that wrote it, or start anew with another checkpoint"
-        raise RunError(message("stored state has a form that this library does not read", facts, hint))
+        raise RunError(message("stored state has a format version that this release cannot read", facts, hint))
     body = pa.py_buffer(segment)[_HEADER.size :]
     if body.size != length:
         raise _damaged(name, {"bytes written": length, "bytes found": body.size})
