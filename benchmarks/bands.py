@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 def run(report: Report, *, quick: bool) -> None:
     """Measure throughput and memory on both streams, then count how complete the answers are on all."""
-    events, repeats = (1_000_000, 2) if quick else (20_000_000, 2)
+    events, repeats = (1_000_000, 2) if quick else (5_000_000, 3)
     completeness: dict[str, list[float]] = {}
     for setting in MEASURED:
         columns = columns_of(setting, events)

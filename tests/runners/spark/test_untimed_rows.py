@@ -18,6 +18,7 @@ from slackwater.errors import BadTime
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, diverting_steps
 from slackwater.plan.nodes.ordering import Punctuate, Sort
+from slackwater.policies.lateness import Lateness
 from slackwater.progress.instants import BEGINNING
 from slackwater.runners.spark.input.packing import Arrivals, packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
@@ -40,7 +41,7 @@ def _sorted(stream: sw.DisorderedStream, patience: int = 6, late: sw.Late | None
 
 
 def _judged_behind(windows: sw.DisorderedStream) -> sw.OrderedStream:
-    return sw.OrderedStream(Sort(Punctuate(windows.node, (6,), _BATCH, sw.Late.divert())))
+    return sw.OrderedStream(Sort(Punctuate(windows.node, Lateness((6,), _BATCH, sw.Late.divert()))))
 
 
 PLANS: dict[str, Callable[[_Streams], Sequence[Any]]] = {
