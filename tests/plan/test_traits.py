@@ -37,7 +37,6 @@ _ALLOWED = {
     # What follows is about the one kind that is named, never about which of many kinds something holds for.
     "runners/in_process/graph.py": {"LatenessStep", "MergeReplicas"},
     "runners/in_process/replicas.py": {"CompareReplicas", "CompleteAtEnd", "MergeReplicas", "UntrustedEnd"},
-    "runners/spark/input/packing.py": {"MergeByColumn"},
     "runners/spark/planning/shard_plan.py": {"AssignWindow", "LatenessStep", "PreaggregatedRows"},
     "runners/spark/pushdown/steps.py": {"AssignWindow", "Select", "Where"},
     "runners/spark/shard/shard.py": {"LatenessStep", "UntrustedEnd"},

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.runners.spark.input.packing import Arrivals
+from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.idle_sources import as_timeout
 from slackwater.runners.spark.shard.shard import Shard
 

@@ -26,9 +26,10 @@ from slackwater.errors import PlanError
 from slackwater.events.elements import Insert
 from slackwater.operators.replicas.by_column import ByColumnState
 from slackwater.operators.replicas.left_out import NONE_LEFT_OUT
-from slackwater.runners.spark.input.packing import Arrivals, packs_of
+from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
+from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.testing.by_column_cases import in_order_of_arrival, interleaved

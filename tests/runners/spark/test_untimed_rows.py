@@ -20,9 +20,10 @@ from slackwater.plan.node import SideOutput, diverting_steps
 from slackwater.plan.nodes.ordering import Punctuate, Sort
 from slackwater.policies.lateness import Lateness
 from slackwater.progress.instants import BEGINNING
-from slackwater.runners.spark.input.packing import Arrivals, packs_of
+from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
+from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.shard import Shard
 
 if TYPE_CHECKING:

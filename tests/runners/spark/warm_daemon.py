@@ -9,7 +9,7 @@ from pyspark import worker  # noqa: F401
 from pyspark.daemon import manager
 from pyspark.sql.streaming import stateful_processor_util  # noqa: F401
 
-from slackwater.runners.spark.input import packing, parquet_files  # noqa: F401
+from slackwater.runners.spark.input import pack, parquet_files  # noqa: F401
 from slackwater.runners.spark.output import unpacking  # noqa: F401
 from slackwater.runners.spark.shard import host  # noqa: F401
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import slackwater as sw
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, SourceNode, diverting_steps, walk
-from slackwater.runners.spark.input.packing import Arrivals, PackedRow, packs_of
+from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
+from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.state.segment_store import Head, SegmentStore
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slackwater.runners.in_process.snapshot import Snapshot
+    from slackwater.runners.spark.wire.packed_rows import PackedRow
 
     Planned: TypeAlias = Callable[[list[sw.DisorderedStream]], Sequence[Any]]
 

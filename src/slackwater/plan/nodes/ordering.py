@@ -80,6 +80,11 @@ class LatenessStep(UnaryNode):
         return facts.replace(keyed=False, order=order, extent=extent)
 
     @property
+    def replica_column(self) -> str | None:
+        """The column that distinguishes replicas, each of which is late by its own rows, where there is one."""
+        return None
+
+    @property
     def fixed_length(self) -> Duration | None:
         """The input's, unless late rows are moved, which leaves a part of their window."""
         return None if self.late.action is LateAction.ADJUSTED else self.input.fixed_length

@@ -81,6 +81,11 @@ class MergeByColumn(LatenessStep):
         return super().properties.replace(order=Order.NONE)
 
     @property
+    def replica_column(self) -> str:
+        """The one that was named."""
+        return self.by
+
+    @property
     def partition_keys(self) -> tuple[str, ...]:
         """What the replicas of an event have in common: the column that tells them apart is not in it."""
         return columns_of_events(self)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.plan.node import SideOutput, SourceNode, StepNode, diverting_steps, walk
-from slackwater.runners.spark.input.packing import packs_of
+from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.output.claims import claims_of, resolved
 from slackwater.runners.spark.output.flushing import Flush, refuse_at_end
 from slackwater.runners.spark.output.sinks import WriteOutputs, as_sink, takers_of

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from slackwater.errors import PlanError, message
 from slackwater.runners.spark.compatibility import require_known_session
-from slackwater.runners.spark.input.packing import PACKED_SPARK
 from slackwater.runners.spark.pushdown.steps import run_natively, with_numbers_for_times
+from slackwater.runners.spark.wire.packed_rows import PACKED_SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from slackwater.plan.feed import Reader
     from slackwater.progress.clock import Clock
-    from slackwater.runners.spark.input.packing import Pack
+    from slackwater.runners.spark.input.pack import Pack
     from slackwater.runners.spark.planning.shard_plan import InputPipeline
 
 

@@ -16,11 +16,13 @@ from without_spark import Segments, cut, in_process, in_shards, packed_by_tasks,
 
 import slackwater as sw
 from slackwater.errors import RunError
-from slackwater.runners.spark.input.packing import FLUSH, Arrivals, PackedRow, packs_of
+from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
+from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.state import state_codec
 from slackwater.runners.spark.state.segment_store import Head, SegmentStore
+from slackwater.runners.spark.wire.packed_rows import FLUSH, PackedRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -24,8 +24,9 @@ from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.properties import Properties
 from slackwater.policies.punctuations import Punctuations
 from slackwater.runners.in_process.snapshot import Snapshot
-from slackwater.runners.spark.input.packing import Arrivals, packs_of
+from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
+from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.source import SparkFeed
 from slackwater.runners.spark.state import segment_cache as resident

@@ -26,8 +26,8 @@ from pyarrow import fs
 
 from slackwater.errors import PlanError, SourceFailed, message
 from slackwater.runners.spark.compatibility import require_known_session
-from slackwater.runners.spark.input.packing import PACKED_SPARK, Pack
 from slackwater.runners.spark.source import SparkFeed, columns_in_arrow
+from slackwater.runners.spark.wire.packed_rows import PACKED_SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.schema import EventSchema
     from slackwater.plan.node import StepNode
+    from slackwater.runners.spark.input.pack import Pack
     from slackwater.runners.spark.planning.shard_plan import InputPipeline
     from slackwater.runners.spark.source import ColumnTypes, Session
 

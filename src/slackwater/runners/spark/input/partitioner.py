@@ -1,4 +1,4 @@
-"""Deals events to shards by the values of some columns: equal values go to the same shard, in every process."""
+"""Splits events among shards by the values of some columns: equal values go to the same shard, in every process."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
 
 
-class Dealer:
-    """Deals events of one schema. Cost: a copy of the events, if there are several shards."""
+class Partitioner:
+    """Splits events of one schema. Cost: a copy of the events, if there are several shards."""
 
     def __init__(self, schema: EventSchema, columns: Sequence[str], shards: int) -> None:
         self._shards = shards
@@ -27,7 +27,7 @@ class Dealer:
         self._columns = [name for name in columns if name != schema.time.name]
         self._codec = RowCodec(pa.schema([schema.payload.field(name) for name in self._columns]), "pack")
 
-    def deal(self, events: EventBatch) -> Iterator[tuple[int, EventBatch]]:
+    def split(self, events: EventBatch) -> Iterator[tuple[int, EventBatch]]:
         """Yield the events of each shard that gets some, in their order."""
         if self._shards == 1:
             yield 0, events

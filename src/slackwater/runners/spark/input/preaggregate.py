@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SummingUp:
+class MapSideGroups:
     """Makes rows of the groups of events, which have windows."""
 
     groups: GroupRows

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from slackwater.errors import PlanError, message
-from slackwater.runners.spark.input.packing import FLUSH
 from slackwater.runners.spark.planning.shard_keys import shard_keys
+from slackwater.runners.spark.wire.packed_rows import FLUSH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,14 +13,15 @@ from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from slackwater.progress.instants import MICROSECONDS
-from slackwater.runners.spark.input.packing import Arrivals, PackedRow
 from slackwater.runners.spark.planning.shard_keys import shard_keys
+from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.metrics import METRICS, METRICS_SPARK, Metrics
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.state.segment_cache import keep_resident, take_resident
 from slackwater.runners.spark.state.segment_store import Head, SegmentStore
 from slackwater.runners.spark.wire.arrow_bytes import to_buffer
 from slackwater.runners.spark.wire.chunks import CHUNK_BYTES, CHUNK_ROWS, in_chunks
+from slackwater.runners.spark.wire.packed_rows import PackedRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from slackwater.operators.replicas.left_out import LeftOut
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Duration, Instant
-    from slackwater.runners.spark.input.packing import Arrivals
     from slackwater.runners.spark.planning.shard_plan import ShardPlan
+    from slackwater.runners.spark.shard.arrivals import Arrivals
 
 _HEARD: Final = "heard"
 """The name under which what was heard of the sources is stored, beside the states of steps; no step is called so."""

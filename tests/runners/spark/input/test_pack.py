@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.events.batch import EventBatch
-from slackwater.runners.spark.input.packing import Arrivals, PackedRow, as_rows, packs_of
+from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
+from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.wire.arrow_bytes import to_buffer
 from slackwater.runners.spark.wire.chunks import CHUNK_BYTES, in_chunks
+from slackwater.runners.spark.wire.packed_rows import PackedRow, as_rows
 
 _ROWS = pa.record_batch({"n": list(range(10))})
 

@@ -1,0 +1,145 @@
+"""Pack: rows of a task become one Spark row per shard and chunk.
+
+Rows without a time count among the rows only: UNTIMED is less than every time. Where groups of rows are all that is
+asked for, rows are summed up before they are packed (`preaggregate.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from slackwater.operators.replicas.replica_names import ReplicaName, ReplicaNames, Span
+from slackwater.progress.instants import BEGINNING, Instant
+from slackwater.runners.spark.input.partitioner import Partitioner
+from slackwater.runners.spark.input.preaggregate import MapSideGroups
+from slackwater.runners.spark.planning.shard_keys import shard_keys
+from slackwater.runners.spark.wire.arrow_bytes import to_buffer
+from slackwater.runners.spark.wire.chunks import CHUNK_ROWS, in_chunks, places_of_chunks
+from slackwater.runners.spark.wire.packed_rows import PACKED, STATISTICS, PackedRow, add_spans, as_rows, spans_as_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from slackwater.events.batch import EventBatch
+    from slackwater.events.schema import EventSchema
+    from slackwater.plan.node import StepNode
+    from slackwater.runners.spark.planning.shard_plan import ShardPlan
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Packs the rows of a task, in their order; to be used with mapInArrow."""
+
+    pipeline: int
+    schema: EventSchema
+    """The columns of the rows as they come."""
+
+    steps: Sequence[StepNode]
+    """What is done to the rows before they are packed."""
+
+    shards: int
+    columns: tuple[str, ...]
+    """The columns that decide the shard of a row; none if there is one shard."""
+
+    where: str
+    chunk_rows: int = CHUNK_ROWS
+    replicas_by: str | None = None
+    """The column that tells replicas apart, where one does."""
+
+    windowing: Sequence[StepNode] = ()
+    """What gives rows windows, where they are summed up."""
+
+    summing_up: MapSideGroups | None = None
+    """How rows are summed up before they are packed, where they are."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a row per shard and chunk, then the statistics."""
+        context = TaskContext.get()
+        assert context is not None, "pack runs in a task of Spark"
+        for row in self.packed(context.partitionId(), batches):
+            yield pa.RecordBatch.from_pylist([row._asdict()], schema=PACKED)
+
+    def packed(self, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedRow]:
+        """Pack the rows of a task, by its number."""
+        keys = shard_keys(self.shards)
+        schema = self.steps[-1].schema if self.steps else self.schema
+        names = None if self.replicas_by is None else ReplicaNames(schema, self.replicas_by, self.where)
+        seen = _Seen(names)
+        chunks = seen.passing(self._through(self.steps, self._events(batches)))
+        if self.summing_up is not None:
+            windowed = self._through(self.windowing, chunks)
+            schema, chunks = self.summing_up.groups.schema, self.summing_up.chunks(windowed, self.chunk_rows)
+        partitioner = Partitioner(schema, self.columns, self.shards)
+        numbers = count()
+        for events in chunks:
+            for shard, part in partitioner.split(events):
+                # Cut once more: steps make rows wider, and groups are as many as there are.
+                for first, stop in places_of_chunks(as_rows(part)):
+                    piece = part.slice(first, stop)
+                    rows = piece.rows if self.summing_up is None else self.summing_up.events_in(piece)
+                    body = to_buffer(as_rows(piece)).to_pybytes()
+                    yield PackedRow(keys[shard], self.pipeline, task, next(numbers), rows, seen.high_water, body)
+        if seen.rows:
+            spans = None if names is None else spans_as_bytes(seen.replicas)
+            yield from (
+                PackedRow(key, self.pipeline, task, STATISTICS, seen.rows, seen.high_water, spans) for key in keys
+            )
+
+    def _events(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EventBatch]:
+        """Read rows, which refuses bad times."""
+        for chunk in in_chunks(batches, self.chunk_rows):
+            # Timestamps come as numbers, or, inside of other values, in the zone of the session.
+            rows = chunk if chunk.schema.types == self.schema.shown.types else chunk.cast(self.schema.shown)
+            yield self.schema.read(rows, self.where)
+
+    def _through(self, steps: Sequence[StepNode], chunks: Iterable[EventBatch]) -> Iterator[EventBatch]:
+        """Let events pass steps that treat each row by itself; yield those that are left."""
+        operators = [step.build(f"{step.verb} of {self.where}") for step in steps]
+        for events in chunks:
+            treated = [events]
+            for operator in operators:
+                treated = [after for before in treated for after in operator.on_batch(0, before).batches]
+            yield from (some for some in treated if some.rows)
+
+
+@dataclass
+class _Seen:
+    """What a task has seen of its rows."""
+
+    names: ReplicaNames | None
+    rows: int = 0
+    high_water: Instant = BEGINNING
+    replicas: dict[ReplicaName, Span] = field(default_factory=dict)
+
+    def passing(self, chunks: Iterable[EventBatch]) -> Iterator[EventBatch]:
+        """Take note of rows, and hand them on."""
+        for events in chunks:
+            self.rows += events.rows
+            self.high_water = max(self.high_water, int(events.start.max()))
+            if self.names is not None:
+                add_spans(self.replicas, self.names.spans(events))
+            yield events
+
+
+def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
+    """What packs the rows of each way in."""
+    return [
+        Pack(
+            number,
+            pipeline.source.schema,
+            pipeline.steps,
+            plan.shards,
+            () if plan.columns is None else plan.columns[pipeline.entry],
+            pipeline.where,
+            chunk_rows,
+            pipeline.entry.replica_column,
+            pipeline.windowing,
+            None if pipeline.summed_up is None else MapSideGroups(pipeline.summed_up.groups),
+        )
+        for number, pipeline in enumerate(plan.pipelines)
+    ]

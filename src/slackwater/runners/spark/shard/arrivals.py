@@ -1,0 +1,63 @@
+"""What arrived with one micro-batch at one shard: chunks of events, and what every task says of all its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slackwater.progress.instants import BEGINNING, Instant
+from slackwater.runners.spark.wire.arrow_bytes import from_buffer
+from slackwater.runners.spark.wire.packed_rows import (
+    FLUSH,
+    STATISTICS,
+    PackedRow,
+    add_spans,
+    as_events,
+    spans_of_bytes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from slackwater.events.batch import EventBatch
+    from slackwater.operators.replicas.replica_names import ReplicaName, Span
+
+
+@dataclass
+class Arrivals:
+    """What arrived with one micro-batch at one shard. The order in which it came says nothing."""
+
+    high_water: dict[int, Instant] = field(default_factory=dict)
+    """The greatest time of all events of the micro-batch that took a way in, whichever shard they went to."""
+
+    replicas: dict[int, dict[ReplicaName, Span]] = field(default_factory=dict)
+    """From where to where the times of each replica go, for the ways in where a column tells them apart."""
+
+    rows: int = 0
+    """How many events came to this shard."""
+
+    are_the_last: bool = False
+    """Whether nothing will come any more."""
+
+    _chunks: list[PackedRow] = field(default_factory=list)
+
+    def add(self, row: PackedRow) -> None:
+        """Take in a packed row."""
+        if row.number == FLUSH:
+            self.are_the_last = True
+        elif row.number == STATISTICS:
+            self.high_water[row.pipeline] = max(self.high_water.get(row.pipeline, BEGINNING), row.high_water)
+            if row.body is not None:
+                add_spans(self.replicas.setdefault(row.pipeline, {}), spans_of_bytes(row.body))
+        else:
+            self._chunks.append(row)
+            self.rows += row.rows
+
+    def events(self, pipeline: int, no_rows: pa.RecordBatch) -> Iterator[EventBatch]:
+        """The events of a way in, task by task, each in its order: the same on replay, if Spark cuts the same."""
+        chunks = [row for row in self._chunks if row.pipeline == pipeline]
+        for row in sorted(chunks, key=lambda row: (row.task, row.number)):
+            assert row.body is not None
+            yield as_events(from_buffer(row.body), no_rows)

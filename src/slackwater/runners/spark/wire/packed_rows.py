@@ -1,0 +1,97 @@
+"""Packed rows: what Spark moves from the tasks that read rows to the shards, as it moves a number.
+
+A packed row is a chunk of events for one shard, or what a task tells every shard of all its rows: how many, and their
+greatest time. So all shards know the same of a micro-batch, whichever rows they have, and need not ask each other.
+Where a column distinguishes replicas, the least and the greatest time of each of them are sent, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
+
+from slackwater.events.batch import EventBatch
+from slackwater.events.gather import no_columns
+from slackwater.operators.replicas.replica_names import ReplicaName, Span
+from slackwater.runners.spark.wire.arrow_bytes import from_buffer, to_buffer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slackwater.progress.instants import Instant
+
+PACKED: Final = pa.schema({
+    "shard": pa.int64(), "pipeline": pa.int32(), "task": pa.int64(), "number": pa.int64(),
+    "rows": pa.int64(), "high_water": pa.int64(), "body": pa.binary(),
+})  # fmt: skip
+"""What a packed row is, in Arrow. Spark takes what Python gives without a cast, so that types must be these."""
+
+PACKED_SPARK: Final = "shard long, pipeline int, task long, number long, rows long, high_water long, body binary"
+"""The same in Spark's words."""
+
+
+STATISTICS: Final = -1
+"""The number of a packed row that is no chunk."""
+
+FLUSH: Final = -2
+"""The number of a packed row that asks a shard to give out all that it holds: nothing will come any more."""
+
+
+class PackedRow(NamedTuple):
+    """A chunk of events, or the statistics of all events of a task."""
+
+    shard: int
+    pipeline: int
+    """Which way into the shards it took."""
+
+    task: int
+    number: int
+    """Its place among the chunks of its task; STATISTICS or FLUSH if it is none of them."""
+
+    rows: int
+    high_water: Instant
+    """The greatest time that its task had seen by then."""
+
+    body: bytes | None
+    """The events; of statistics the times of each replica, where there are such."""
+
+
+def spans_as_bytes(replicas: Mapping[ReplicaName, Span]) -> bytes:
+    """The times of each replica, as bytes."""
+    spans = (pa.array(times, pa.int64()) for times in zip(*replicas.values(), strict=True))
+    columns = {"name": pa.array(replicas, pa.binary()), **dict(zip(Span._fields, spans, strict=True))}
+    return to_buffer(pa.record_batch(columns)).to_pybytes()
+
+
+def spans_of_bytes(stored: bytes) -> dict[ReplicaName, Span]:
+    """The times of each replica, read again."""
+    names, *spans = (column.to_pylist() for column in from_buffer(stored).columns)
+    return {name: Span(*times) for name, *times in zip(names, *spans, strict=True)}
+
+
+def add_spans(known: dict[ReplicaName, Span], more: Mapping[ReplicaName, Span]) -> None:
+    """Take in which times replicas have elsewhere."""
+    for name, span in more.items():
+        known[name] = known.get(name, span).with_more(span)
+
+
+def as_rows(events: EventBatch) -> pa.RecordBatch:
+    """Inserts as rows: start, end if they have one, payload. Copies nothing."""
+    times = [events.start] if events.end is None else [events.start, events.end]
+    columns = [*(pa.array(column) for column in times), *events.payload.columns]
+    return pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(columns))])
+
+
+def as_events(rows: pa.RecordBatch, no_rows: pa.RecordBatch) -> EventBatch:
+    """The events that became rows, with a payload of the given columns. Copies nothing.
+
+    >>> events = EventBatch.inserts(pa.record_batch({"x": ["a"]}), start=[3])
+    >>> as_events(as_rows(events), events.payload.slice(0, 0)).payload.to_pydict()
+    {'x': ['a']}
+    """
+    times = rows.num_columns - no_rows.num_columns
+    start, end = rows.column(0).to_numpy(), rows.column(1).to_numpy() if times > 1 else None
+    if not no_rows.num_columns:
+        return EventBatch(no_columns(rows.num_rows), start, end)
+    return EventBatch(pa.RecordBatch.from_arrays(rows.columns[times:], schema=no_rows.schema), start, end)
