@@ -35,7 +35,7 @@ def _starts(window: Window, at: int) -> list[int]:
 
 
 def _promise(window: Window, at: int) -> int:
-    return int(window.promise(np.array([at]))[0])
+    return int(window.punctuations(np.array([at]))[0])
 
 
 def test_a_tumbling_window_starts_at_the_last_multiple_of_its_size() -> None:
@@ -82,7 +82,7 @@ def test_a_translated_punctuation_is_the_greatest_that_holds(window: Window) -> 
 @pytest.mark.parametrize("window", SMALL_WINDOWS, ids=str)
 def test_translated_punctuations_never_go_back(window: Window) -> None:
     """A later promise is never translated to an earlier one."""
-    promised = window.promise(np.arange(-50, 50))
+    promised = window.punctuations(np.arange(-50, 50))
     assert (np.diff(promised) >= 0).all()
 
 
@@ -98,9 +98,9 @@ def test_promises_are_exact_and_stay_within_int64(size: int, hop: int, offset: i
         FOREVER if at == FOREVER else max(BEGINNING, min(FOREVER, -((offset - at + size - 1) // hop) * hop + offset))
         for at in times
     ]
-    assert Hopping(size, hop, offset).promise(np.array(times)).tolist() == expected
+    assert Hopping(size, hop, offset).punctuations(np.array(times)).tolist() == expected
     floors = [FOREVER if at == FOREVER else max(BEGINNING, (at - offset) // size * size + offset) for at in times]
-    assert Tumbling(size, offset).promise(np.array(times)).tolist() == floors
+    assert Tumbling(size, offset).punctuations(np.array(times)).tolist() == floors
 
 
 @pytest.mark.parametrize("window", SMALL_WINDOWS, ids=str)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slackwater.operators.match.alive_rows import reach
+from slackwater.operators.match.alive_rows import first_instant_beyond
 
 _TOOL = Path(__file__).parents[2] / "tools" / "mutants"
 sys.path.insert(0, str(_TOOL))
@@ -121,13 +121,13 @@ def test_a_plain_function_is_changed_wherever_it_is_known() -> None:
     """Its code is replaced, not its name: also those who imported it by name run the changed one."""
     file = Path("src/slackwater/operators/match/alive_rows.py")
     (change,) = [one for one in changes_of((_PROJECT / file).read_text()) if one.key.endswith("distance), 2)")]
-    known, code = reach, reach.__code__
+    known, code = first_instant_beyond, first_instant_beyond.__code__
     assert known(np.array([5]), 10).tolist() == [16]
     try:
         plant(_PROJECT / file, file, change)
         assert known(np.array([5]), 10).tolist() == [17]
     finally:
-        reach.__code__ = code
+        first_instant_beyond.__code__ = code
     assert known(np.array([5]), 10).tolist() == [16]
 
 

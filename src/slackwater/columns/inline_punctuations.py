@@ -41,6 +41,6 @@ def split_punctuations(batch: EventBatch) -> tuple[EventBatch, NDArray[np.int64]
     >>> places.tolist(), said.tolist()
     ([1, 2], [4, 6])
     """
-    data, said_at = batch.data(), batch.said_at()
+    data, punctuated_at = batch.data(), batch.punctuated_at()
     rows = data if data.kind is None else EventBatch(data.payload, data.start, data.end)
-    return rows, said_at - np.arange(len(said_at)), batch.start[said_at]
+    return rows, punctuated_at - np.arange(len(punctuated_at)), batch.start[punctuated_at]

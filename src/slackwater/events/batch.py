@@ -121,13 +121,13 @@ class EventBatch:
         """Which elements are inserts or adjusts; None when all are."""
         return None if self.kind is None else self.kind != _PUNCTUATE
 
-    def said_at(self) -> NDArray[np.int64]:
+    def punctuated_at(self) -> NDArray[np.int64]:
         """Where the punctuations stand among the elements."""
         return _NOWHERE if self.kind is None else np.flatnonzero(self.kind == _PUNCTUATE)
 
     def punctuations(self) -> Times:
         """The instants of the punctuations, in order."""
-        return self.start[self.said_at()] if self.rows else self.start
+        return self.start[self.punctuated_at()] if self.rows else self.start
 
     def last_punctuation(self) -> Instant | None:
         """The last punctuation, if there is one."""
@@ -138,14 +138,14 @@ class EventBatch:
         """Return the batch without its punctuations. Copies nothing when there are none."""
         if self.kind is None or self.rows == len(self):
             return self
-        said_at = self.said_at()
-        if len(said_at) * _LONG_STRETCH > len(self):
+        punctuated_at = self.punctuated_at()
+        if len(punctuated_at) * _LONG_STRETCH > len(self):
             rows_at = np.flatnonzero(self.kind != _PUNCTUATE)
             start, end, prior_end = self.start[rows_at], _at(self.end, rows_at), _at(self.prior_end, rows_at)
             return EventBatch(self.payload, start, end, None if prior_end is None else self.kind[rows_at], prior_end)
-        end, prior_end = _without(self.end, said_at), _without(self.prior_end, said_at)
-        kind = None if self.prior_end is None else _without(self.kind, said_at)
-        return EventBatch(self.payload, _without(self.start, said_at), end, kind, prior_end)
+        end, prior_end = _without(self.end, punctuated_at), _without(self.prior_end, punctuated_at)
+        kind = None if self.prior_end is None else _without(self.kind, punctuated_at)
+        return EventBatch(self.payload, _without(self.start, punctuated_at), end, kind, prior_end)
 
     def slice(self, first: int, stop: int) -> EventBatch:
         """Elements first to stop. Cost: O(1), plus counting the punctuations before `stop` when there are any."""

@@ -36,7 +36,7 @@ class CompleteAtEndOperator(InterestedOperator[Instant]):
     insert(('a',), 3, 4) punctuate(7)
     """
 
-    __slots__ = ("_at_end", "_most", "_no_rows", "_said")
+    __slots__ = ("_at_end", "_most", "_no_rows", "_punctuated_until")
 
     def __init__(self, no_rows: pa.RecordBatch, at_end: Instant = BEGINNING, resume: Instant | None = None) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class CompleteAtEndOperator(InterestedOperator[Instant]):
         self._at_end = at_end
         # Nobody but an end promises that nothing will ever follow.
         self._most = at_end if at_end > BEGINNING else FOREVER - 1
-        self._said = BEGINNING if resume is None else resume
+        self._punctuated_until = BEGINNING if resume is None else resume
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one port
         """Pass the elements on, but for punctuations that promise too much."""
@@ -53,7 +53,7 @@ class CompleteAtEndOperator(InterestedOperator[Instant]):
             return NOTHING
         if batch.kind is not None:
             batch = self._believable(batch)
-            self._said = int(batch.punctuations().max(initial=self._said))
+            self._punctuated_until = int(batch.punctuations().max(initial=self._punctuated_until))
         return Emission.of(batch)
 
     def _believable(self, batch: EventBatch) -> EventBatch:
@@ -66,11 +66,11 @@ class CompleteAtEndOperator(InterestedOperator[Instant]):
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one port
         """Promise what may be promised, if that is news."""
-        if self._at_end <= self._said:
+        if self._at_end <= self._punctuated_until:
             return NOTHING
-        self._said = self._at_end
+        self._punctuated_until = self._at_end
         return Emission((punctuation_like(self._no_rows, self._at_end),))
 
     def snapshot(self) -> Instant:
         """Return the last punctuation passed on."""
-        return self._said
+        return self._punctuated_until

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Duration
 
 DRIVEN_BY_RUNNER: Final = Cadence(CadenceUnit.ROWS, FOREVER)
-"""The cadence of a step that leaves it to others to say how far it has come: it punctuates by `reach` alone."""
+"""The cadence of a step whose progress the runner measures: it punctuates by `advance_high_water` alone."""
 _LONG_RUN = 1_000  # rows; from here on slicing and concatenating costs less than gathering, by measurement
 
 
@@ -77,7 +77,7 @@ class PunctuateState:
     high_water: Instant = BEGINNING
     """The greatest time of a row, late rows included."""
 
-    judged_by: Instant = BEGINNING
+    punctuated_high_water: Instant = BEGINNING
     """The high water at the last instant of the cadence; by this one rows are judged."""
 
     rows_since: int = 0
@@ -180,16 +180,16 @@ class PunctuateOperator(Operator[PunctuateState]):
             rows, places = _picked(rows, numbers), np.searchsorted(numbers, places)
         return _followed_by(rows, said) if self._only_last else (insert_punctuations(rows, places, said),)
 
-    def reach(self, high_water: Instant) -> Emission:
+    def advance_high_water(self, high_water: Instant) -> Emission:
         """Make this an instant, whatever the cadence, and judge by a high water that was seen elsewhere if it is more.
 
         >>> import slackwater as sw
         >>> node = sw.stream([{"at": 1}], time="at").sort(patience=3, every=sw.Every.rows(100)).node.input
-        >>> [batch.last_punctuation() for batch in node.build("punctuate#1").reach(10).batches]
+        >>> [batch.last_punctuation() for batch in node.build("punctuate#1").advance_high_water(10).batches]
         [7]
         """
         before, reached = self._state, max(self._state.high_water, high_water)
-        self._state = replace(before, high_water=reached, judged_by=reached, rows_since=0)
+        self._state = replace(before, high_water=reached, punctuated_high_water=reached, rows_since=0)
         said = [
             (self._promised(before, patience), self._promised(self._state, patience))
             for patience in self._patiences.tolist()
@@ -197,13 +197,13 @@ class PunctuateOperator(Operator[PunctuateState]):
         none = EventBatch.inserts(self._schema.no_rows, _NO_ROWS)
         return _emission([(none.punctuation(now) if now > then else none,) for then, now in said])
 
-    def promise(self, bound: Instant) -> Emission:
-        """Promise for every band, whatever its patience, that all before a bound is complete; it never goes back.
+    def punctuate(self, bound: Instant) -> Emission:
+        """Punctuate every band at a bound, whatever its patience, where that is further than its last punctuation.
 
         >>> import slackwater as sw
         >>> node = sw.stream([{"at": 1}], time="at").sort(patience=3, every=sw.Every.rows(100)).node.input
         >>> operator = node.build("punctuate#1")
-        >>> [batch.last_punctuation() for said in (10, 9) for batch in operator.promise(said).batches]
+        >>> [batch.last_punctuation() for bound in (10, 9) for batch in operator.punctuate(bound).batches]
         [10]
         """
         return self.on_batch(0, EventBatch.inserts(self._schema.no_rows, _NO_ROWS).punctuation(bound))
@@ -223,16 +223,17 @@ class PunctuateOperator(Operator[PunctuateState]):
     def check(self) -> None:
         """Assert the invariants."""
         state = self._state
-        assert state.judged_by <= state.high_water, state
+        assert state.punctuated_high_water <= state.high_water, state
         assert state.late >= 0, state
         assert state.adjusted >= 0, state
         if self._cadence.unit is CadenceUnit.ROWS:
             assert 0 <= state.rows_since < self._cadence.length, state
         if self._cadence.unit is CadenceUnit.TIME:
             # Whoever enters a new cell of the grid makes an instant.
-            assert state.judged_by // self._cadence.length == state.high_water // self._cadence.length, state
+            length = self._cadence.length
+            assert state.punctuated_high_water // length == state.high_water // length, state
         if self._cadence.unit is CadenceUnit.BATCH:
-            assert state.judged_by == state.high_water, state
+            assert state.punctuated_high_water == state.high_water, state
 
     def _follow(self, times: Times, places: Times, said: Times) -> Stretches:
         every_rows = every_time = NEVER
@@ -244,16 +245,16 @@ class PunctuateOperator(Operator[PunctuateState]):
             case CadenceUnit.BATCH:
                 every_rows = len(times) or NEVER
         state = self._state
-        progress = np.array([state.high_water, state.judged_by, state.rows_since, state.complete_before])
+        progress = np.array([state.high_water, state.punctuated_high_water, state.rows_since, state.complete_before])
         stretches = follow(times, (places, said), self._patiences, (every_rows, every_time), progress, self._grid)
-        high_water, judged_by, rows_since, complete_before = progress.tolist()
-        self._state = PunctuateState(high_water, judged_by, rows_since, complete_before, state.late, state.adjusted)
+        high_water, applied, rows_since, complete_before = progress.tolist()
+        self._state = PunctuateState(high_water, applied, rows_since, complete_before, state.late, state.adjusted)
         return stretches
 
     def _promised(self, state: PunctuateState, patience: Duration) -> Instant:
         """Up to where a band has said that it is complete."""
-        bound = max(state.complete_before, within_int64(state.judged_by - patience))
-        return bound if self._windows is None else int(self._windows.promise(np.array([bound]))[0])
+        bound = max(state.complete_before, within_int64(state.punctuated_high_water - patience))
+        return bound if self._windows is None else int(self._windows.punctuations(np.array([bound]))[0])
 
     def _untimed(self, times: Times) -> Mask | None:
         """Which rows have no time; None if all have one."""

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 class StampOperator(Operator[Instant]):
     """Replaces every start by the latest tick; punctuations, which speak of other times, are left out."""
 
-    __slots__ = ("_no_rows", "_now", "_said")
+    __slots__ = ("_no_rows", "_now", "_punctuated_until")
     ticks = True
 
     def __init__(self, no_rows: pa.RecordBatch, resume: Instant | None = None) -> None:
         self._no_rows = no_rows
         self._now = BEGINNING if resume is None else resume
-        self._said = self._now
+        self._punctuated_until = self._now
 
     def on_tick(self, now: Instant) -> Emission:
         """Learn the processing time; it never goes back."""
@@ -47,9 +47,9 @@ class StampOperator(Operator[Instant]):
 
     def on_demand(self) -> Emission:
         """Promise the latest tick: whatever comes will be stamped with it or later."""
-        if self._now <= self._said:
+        if self._now <= self._punctuated_until:
             return NOTHING
-        self._said = self._now
+        self._punctuated_until = self._now
         return Emission((punctuation_like(self._no_rows, self._now),))
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is nothing to flush

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
-    """What has been promised of one input so far.
+    """How far one input is complete so far.
 
     >>> import pyarrow as pa
     >>> from slackwater.events.batch import EventBatch
@@ -68,8 +68,8 @@ class StreamProgress:
         return int(events.start[-1])
 
     def _refuse(self, batch: EventBatch, at: int, where: str) -> None:
-        said = max(self.punctuated, int(batch.slice(0, at).punctuations().max(initial=BEGINNING)))
-        raise BrokenPunctuation.by(where, show_element(batch, at), said)
+        punctuated = max(self.punctuated, int(batch.slice(0, at).punctuations().max(initial=BEGINNING)))
+        raise BrokenPunctuation.by(where, show_element(batch, at), punctuated)
 
 
 def insert_only(batch: EventBatch) -> bool:

@@ -32,7 +32,7 @@ class UnionState:
     """What a union remembers: what it holds, and how far its output is known to be complete."""
 
     room: WaitingRoomState
-    said: Instant
+    emitted_until: Instant
 
 
 class UnionOperator(InterestedOperator[UnionState]):
@@ -41,7 +41,7 @@ class UnionOperator(InterestedOperator[UnionState]):
     Rows of no interest are left out by those who send them; those that come all the same go on, and move the registers.
     """
 
-    __slots__ = ("_no_rows", "_room", "_said")
+    __slots__ = ("_emitted_until", "_no_rows", "_room")
 
     def __init__(
         self, ports: int, no_rows: pa.RecordBatch, where: str = "union", resume: UnionState | None = None
@@ -49,7 +49,7 @@ class UnionOperator(InterestedOperator[UnionState]):
         super().__init__()
         self._no_rows = no_rows
         self._room = WaitingRoom(ports, where, resume.room if resume else None)
-        self._said = resume.said if resume else BEGINNING
+        self._emitted_until = resume.emitted_until if resume else BEGINNING
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Hold the batch, and send all that every input has reached."""
@@ -66,10 +66,10 @@ class UnionOperator(InterestedOperator[UnionState]):
         woven = [weave_batches(ready)] if len(ready) > 1 else ready
         if woven:
             # On an ordered stream an event says as much as a punctuation at its own time.
-            self._said = woven[0].start.item(-1)
-        if self._room.complete_before > self._said:
-            self._said = self._room.complete_before
-            woven.append(punctuation_like(self._no_rows, self._said))
+            self._emitted_until = woven[0].start.item(-1)
+        if self._room.complete_before > self._emitted_until:
+            self._emitted_until = self._room.complete_before
+            woven.append(punctuation_like(self._no_rows, self._emitted_until))
         return Emission(tuple(woven))
 
     def idle_waiting_on(self) -> Port | None:
@@ -86,9 +86,9 @@ class UnionOperator(InterestedOperator[UnionState]):
 
     def snapshot(self) -> UnionState:
         """Return what waits. Cost: O(batches held)."""
-        return UnionState(self._room.snapshot(), self._said)
+        return UnionState(self._room.snapshot(), self._emitted_until)
 
     def check(self) -> None:
         """Assert the invariants of the waiting room, and that nothing is said that inputs could contradict."""
         self._room.check()
-        assert self._said <= self._room.complete_before
+        assert self._emitted_until <= self._room.complete_before

@@ -49,7 +49,7 @@ class WindowOperator(InterestedOperator[Instant]):
     Its state is the last punctuation that it said, BEGINNING where the window keeps the order of its input.
     """
 
-    __slots__ = ("_done_before", "_no_rows", "_panes_of", "_said", "_schema", "_speaks", "_step", "_window")
+    __slots__ = ("_done_before", "_no_rows", "_panes_of", "_punctuated_until", "_schema", "_speaks", "_step", "_window")
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class WindowOperator(InterestedOperator[Instant]):
         # Only windows of which one event can have several lose the order of the input.
         self._speaks = ordered and window.count(np.zeros(1, dtype=np.int64)) is not None
         self._step = step
-        self._said = BEGINNING if resume is None else resume
+        self._punctuated_until = BEGINNING if resume is None else resume
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
         """Rewrite the batch; punctuations keep their places."""
@@ -101,7 +101,7 @@ class WindowOperator(InterestedOperator[Instant]):
 
     def snapshot(self) -> Instant:
         """Return the last punctuation said."""
-        return self._said
+        return self._punctuated_until
 
     def _rewritten(self, batch: EventBatch) -> EventBatch:
         if not batch.rows:
@@ -118,49 +118,49 @@ class WindowOperator(InterestedOperator[Instant]):
         elif batch.start.min() < BEGINNING + self._panes_of.size:
             hops = self._panes_of
             self._refuse_overflow(batch, hops.back(batch.start), hops)
-        first, said_at = batch.start - back, batch.said_at()
-        first[said_at] = self._promises(batch.start[said_at])
+        first, punctuated_at = batch.start - back, batch.punctuated_at()
+        first[punctuated_at] = self._promises(batch.start[punctuated_at])
         if count is None:
-            return EventBatch(self._payload(batch), first, self._ends(first, said_at), batch.kind)
-        count[said_at] = 1
+            return EventBatch(self._payload(batch), first, self._ends(first, punctuated_at), batch.kind)
+        count[punctuated_at] = 1
         return self._spread(batch, first, count)
 
     def _spread(self, batch: EventBatch, first: Times, count: Times) -> EventBatch:
         """Repeat every element once per window, rows of one event in order of their windows."""
         element = np.repeat(np.arange(len(batch)), count)
-        begins, said_at = np.cumsum(count) - count, batch.said_at()
+        begins, punctuated_at = np.cumsum(count) - count, batch.punctuated_at()
         nth = np.arange(len(element)) - np.repeat(begins, count)
         start = first[element] + nth * self._window.apart
-        rows = np.delete(count, said_at)
+        rows = np.delete(count, punctuated_at)
         payload = gather(self._payload(batch), np.repeat(np.arange(len(rows)), rows))
         kind = None if batch.kind is None else batch.kind[element]
-        return EventBatch(payload, start, self._ends(start, begins[said_at]), kind)
+        return EventBatch(payload, start, self._ends(start, begins[punctuated_at]), kind)
 
     def _payload(self, batch: EventBatch) -> pa.RecordBatch:
         """All that was shown before, under the names that leave room for the window's own columns."""
         return pa.RecordBatch.from_arrays(self._schema.keep_times(batch).columns, schema=self._no_rows.schema)
 
-    def _ends(self, start: Times, said_at: NDArray[np.int64]) -> Times:
+    def _ends(self, start: Times, punctuated_at: NDArray[np.int64]) -> Times:
         ends = later(start, self._window.size)
         if self._schema.time.untimed:
             ends[start == UNTIMED] = FOREVER
-        ends[said_at] = start[said_at]
+        ends[punctuated_at] = start[punctuated_at]
         return ends
 
     def _promises(self, punctuations: Times) -> Times:
         # What the operator said of its own may already be more than what the input says now.
-        return np.maximum(self._window.promise(punctuations), self._said)
+        return np.maximum(self._window.punctuations(punctuations), self._punctuated_until)
 
     def _progress_after(self, batch: EventBatch, windowed: EventBatch) -> list[EventBatch]:
         """Return the punctuation that stands for the order of the input, if it says anything new."""
-        self._said = max(self._said, int(windowed.punctuations().max(initial=BEGINNING)))
+        self._punctuated_until = max(self._punctuated_until, int(windowed.punctuations().max(initial=BEGINNING)))
         events = batch.data().start
         if not len(events):
             return []
-        reached = int(self._window.promise(events[-1:])[0])
-        if reached <= self._said:
+        reached = int(self._window.punctuations(events[-1:])[0])
+        if reached <= self._punctuated_until:
             return []
-        self._said = reached
+        self._punctuated_until = reached
         return [punctuation_like(self._no_rows, reached)]
 
     def _refuse_overflow(self, batch: EventBatch, back: Times, window: Window) -> None:

@@ -1,4 +1,4 @@
-"""How far replicas must agree before the merged stream tells an event, and which of their revisions it tells.
+"""How far replicas must agree before the merged stream emits an event, and which of their revisions it emits.
 
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section V-A.
 """
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from slackwater.policies.punctuations import Length
 
 
-class Tell(Enum):
+class Emit(Enum):
     """When an event goes out for the first time, at the latest when it is half frozen (FROZEN: frozen)."""
 
-    BY_QUORUM = "when enough replicas tell it"
-    LEADING = "when the replica tells it that has promised most"
-    NEWEST = "when the replica tells it that has come to the latest event"
-    FULLEST = "when the replica tells it that tells most events"
-    HALF_FROZEN = "when some replica has promised that there is such an event"
-    FROZEN = "when some replica has promised that it will not change"
+    BY_QUORUM = "when enough replicas have it"
+    LEADING = "when the replica has it that is complete furthest"
+    NEWEST = "when the replica has it that has come to the latest event"
+    FULLEST = "when the replica has it that has most events"
+    HALF_FROZEN = "when a punctuation of some replica guarantees that there is such an event"
+    FROZEN = "when a punctuation of some replica guarantees that it will not change"
 
 
 class Revise(Enum):
@@ -33,7 +33,7 @@ class Revise(Enum):
 
     WHEN_FROZEN = "none"
     ALWAYS = "all"
-    LEADING = "those of the replica that has promised most"
+    LEADING = "those of the replica that is complete furthest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +41,20 @@ class Agreement:
     """What the user chose.
 
     >>> str(Agreement.quorum_of(0.5).revising(Revise.ALWAYS))
-    'told when enough replicas tell it (half of them), revisions: all'
+    'emitted when enough replicas have it (half of them), revisions: all'
     """
 
-    tell: Tell = Tell.BY_QUORUM
+    emit: Emit = Emit.BY_QUORUM
     quorum: float = 0.0
-    """The fraction of the replicas that must have told an event; at least one of them."""
+    """The fraction of the replicas that must have an event; at least one of them."""
 
     revise: Revise = Revise.WHEN_FROZEN
     lag: Length = 0
     """How far the punctuations of the output stay behind those of the replicas."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tell, Tell) or not isinstance(self.revise, Revise):
-            facts, hint = {"tell": self.tell, "revise": self.revise}, "choose one of Tell, and one of Revise"
+        if not isinstance(self.emit, Emit) or not isinstance(self.revise, Revise):
+            facts, hint = {"emit": self.emit, "revise": self.revise}, "choose one of Emit, and one of Revise"
             raise PlanError(message("agreement= takes an Agreement", facts, hint))
         if isinstance(self.quorum, bool) or not isinstance(self.quorum, int | float) or not 0 <= self.quorum <= 1:
             hint = "0.5 waits for half of the replicas, 1 for all"
@@ -75,49 +75,49 @@ class Agreement:
 
     @classmethod
     def first(cls) -> Agreement:
-        """Tell an event as soon as one replica does: the earliest answers. The right choice when in doubt."""
+        """Emit an event as soon as one replica has it: the earliest answers. The right choice if unsure."""
         return cls()
 
     @classmethod
     def quorum_of(cls, fraction: float) -> Agreement:
-        """Tell an event when this fraction of the replicas has told it: fewer events that are taken back later."""
+        """Emit an event when this fraction of the replicas has it: fewer events that are taken back later."""
         return cls(quorum=fraction)
 
     @classmethod
     def leading(cls) -> Agreement:
-        """Tell what the replica tells that has promised most."""
-        return cls(Tell.LEADING)
+        """Emit what the replica has that is complete furthest by its punctuations."""
+        return cls(Emit.LEADING)
 
     @classmethod
     def newest(cls) -> Agreement:
-        """Tell what the replica tells that has come to the latest event."""
-        return cls(Tell.NEWEST)
+        """Emit what the replica has that has come to the latest event."""
+        return cls(Emit.NEWEST)
 
     @classmethod
     def fullest(cls) -> Agreement:
-        """Tell what the replica tells that tells most events."""
-        return cls(Tell.FULLEST)
+        """Emit what the replica has that has most events."""
+        return cls(Emit.FULLEST)
 
     @classmethod
     def half_frozen(cls) -> Agreement:
-        """Tell an event when a replica has promised that there is one: no event is ever taken back."""
-        return cls(Tell.HALF_FROZEN)
+        """Emit an event when a replica guarantees by a punctuation that there is one: no event is ever taken back."""
+        return cls(Emit.HALF_FROZEN)
 
     @classmethod
     def frozen(cls) -> Agreement:
-        """Tell an event when a replica has promised that it will not change: there are no revisions at all."""
-        return cls(Tell.FROZEN)
+        """Emit an event when a replica guarantees by a punctuation that it will not change: no revisions at all."""
+        return cls(Emit.FROZEN)
 
     def revising(self, revise: Revise) -> Agreement:
-        """The same, with other revisions told before they freeze."""
+        """The same, with other revisions emitted before they freeze."""
         return replace(self, revise=revise)
 
     def lagging(self, lag: Length) -> Agreement:
-        """The same, with punctuations that stay behind by so much: less to be corrected, later promises."""
+        """The same, with punctuations that stay behind by so much: less to be corrected, complete later."""
         return replace(self, lag=lag)
 
     def __str__(self) -> str:
         half = 0.5
         enough = {0.0: "one of them", half: "half of them", 1.0: "all of them"}.get(self.quorum, f"{self.quorum:.0%}")
-        quorum = f" ({enough})" if self.tell is Tell.BY_QUORUM else ""
-        return f"told {self.tell.value}{quorum}, revisions: {self.revise.value}"
+        quorum = f" ({enough})" if self.emit is Emit.BY_QUORUM else ""
+        return f"emitted {self.emit.value}{quorum}, revisions: {self.revise.value}"

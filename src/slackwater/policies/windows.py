@@ -54,13 +54,13 @@ class Window(ABC):
         """How far the starts of the windows of one event are apart."""
         return self.size
 
-    def promise(self, complete_before: NDArray[np.int64]) -> NDArray[np.int64]:
+    def punctuations(self, complete_before: NDArray[np.int64]) -> NDArray[np.int64]:
         """The greatest punctuations that hold after the window, given those before it; they never go back.
 
-        A promise that nothing comes before t becomes the least start of a window that an event at or after t can
+        The guarantee that nothing comes before t becomes the least start of a window that an event at or after t can
         have. What would leave int64 stays at BEGINNING or FOREVER.
 
-        >>> Tumbling(10).promise(np.array([9, 10, FOREVER])).tolist() == [0, 10, FOREVER]
+        >>> Tumbling(10).punctuations(np.array([9, 10, FOREVER])).tolist() == [0, 10, FOREVER]
         True
         """
         back = self.back(complete_before)
@@ -149,7 +149,7 @@ class Hopping(Window):
 
 @dataclass(frozen=True)
 class Sliding(Window):
-    """Every event lives for `size` from its own time on; aggregates then say what the last `size` held.
+    """Every event lives for `size` from its own time on; aggregates then give what the last `size` held.
 
     >>> Sliding(10).back(np.array([7])).tolist()
     [0]
@@ -159,7 +159,7 @@ class Sliding(Window):
         """Nothing: the window starts with the event."""
         return np.zeros_like(times)
 
-    def promise(self, complete_before: NDArray[np.int64]) -> NDArray[np.int64]:
+    def punctuations(self, complete_before: NDArray[np.int64]) -> NDArray[np.int64]:
         """The same: the window starts with the event."""
         return complete_before
 

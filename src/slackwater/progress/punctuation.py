@@ -1,4 +1,4 @@
-"""A promise that a stream is complete before an instant."""
+"""A punctuation: the guarantee that a stream is complete before an instant (Spark and Flink: watermark)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from enum import StrEnum
 from slackwater.progress.instants import FOREVER, Instant
 
 
-class Origin(StrEnum):
-    """Where a punctuation came from; heartbeats and ETS are origins here, not rival kinds of marker."""
+class Ground(StrEnum):
+    """Why a punctuation was made; heartbeats and ETS are grounds here, not rival kinds of marker."""
 
     SOURCE = "source"
     HEARTBEAT = "heartbeat"
@@ -27,12 +27,12 @@ class Punctuation:
     """
 
     complete_before: Instant
-    origin: Origin = Origin.SOURCE
+    ground: Ground = Ground.SOURCE
 
     def rules_out(self, instant: Instant) -> bool:
         """Whether an event at this instant may no longer come. An event exactly at the bound may."""
         return instant < self.complete_before
 
 
-END = Punctuation(FOREVER, Origin.END)
+END = Punctuation(FOREVER, Ground.END)
 """The last punctuation of every stream that ends."""

@@ -140,7 +140,7 @@ def test_every_call_tells_what_the_oracle_tells(
             output.add(element)
         expected = aggregate_oracle(oracle.rows, MEASURED.names, keys, what)
         assert output.table() == temporal_table_of(expected)
-        assert operator.buffered() == sum(answer.start >= oracle.said for answer in expected)
+        assert operator.buffered() == sum(answer.start >= oracle.punctuated_until for answer in expected)
     assert _elements(operator.on_end(0)) == oracle.end()
     assert operator.buffered() == 0
     operator.check()

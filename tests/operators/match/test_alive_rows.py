@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.events.batch import EventBatch
-from slackwater.operators.match.alive_rows import AliveRows, reach
+from slackwater.operators.match.alive_rows import AliveRows, first_instant_beyond
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 
@@ -67,4 +67,4 @@ def test_alive_rows_are_whole_and_in_order() -> None:
 )
 def test_reach_stops_at_forever(start: int, distance: int, until: int) -> None:
     """Adding never wraps around."""
-    assert reach(np.array([start]), distance).tolist() == [until]
+    assert first_instant_beyond(np.array([start]), distance).tolist() == [until]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
 from slackwater.operators.replicas.multiset import MergeMultiset
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
-from slackwater.policies.agreement import Agreement, Revise, Tell
+from slackwater.policies.agreement import Agreement, Emit, Revise
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.testing.merging_cases import keyed_tables
 from slackwater.testing.presentations import Presentation, present
@@ -54,15 +54,15 @@ class _Definition:
 
     def lets_insert(self, stream: int, key: Key) -> bool:
         """Location 2: whether an insert is reflected at once."""
-        match self.agreement.tell:
-            case Tell.BY_QUORUM:
+        match self.agreement.emit:
+            case Emit.BY_QUORUM:
                 tellers = sum(key in ends for ends in self.ins)
                 return tellers >= max(1, ceil(self.agreement.quorum * len(self.ins)))
-            case Tell.LEADING:
+            case Emit.LEADING:
                 return stream == self.foremost(self.stable)
-            case Tell.NEWEST:
+            case Emit.NEWEST:
                 return stream == self.foremost(self.newest)
-            case Tell.FULLEST:
+            case Emit.FULLEST:
                 return stream == self.foremost([self.unfrozen(one) for one in range(len(self.ins))])
             case _:
                 return False
@@ -117,7 +117,7 @@ class _Definition:
             given = self.ins[stream].get(key)
             end = start if given is None else given
             frozen = end < t or t == FOREVER
-            if key not in self.out and given is not None and (frozen or self.agreement.tell is not Tell.FROZEN):
+            if key not in self.out and given is not None and (frozen or self.agreement.emit is not Emit.FROZEN):
                 told.append(Insert(payload, start, end))
                 self.out[key] = end
             elif key in self.out and end != self.out[key] and (end < t or self.out[key] < t):
@@ -154,7 +154,7 @@ _TELLS = [
 
 
 @pytest.mark.parametrize("revise", Revise, ids=lambda one: one.name)
-@pytest.mark.parametrize("tell", _TELLS, ids=lambda one: f"{one.tell.name}-{one.quorum}")
+@pytest.mark.parametrize("tell", _TELLS, ids=lambda one: f"{one.emit.name}-{one.quorum}")
 @settings(max_examples=25)  # for each of many agreements
 @given(table=keyed_tables(), seed=st.integers(0, 10**6), replicas=st.integers(2, 4))
 def test_every_element_goes_out_when_the_definition_says(
@@ -162,7 +162,7 @@ def test_every_element_goes_out_when_the_definition_says(
 ) -> None:
     """Not only the final table: what goes out after each element of each replica."""
     agreement, rng = tell.revising(revise), Random(seed)
-    if agreement.tell is Tell.FROZEN and revise is not Revise.WHEN_FROZEN:
+    if agreement.emit is Emit.FROZEN and revise is not Revise.WHEN_FROZEN:
         return  # there is nothing to revise
     merge: Any = MergeRevisedWithKey(replicas, NO_ROWS, agreement=agreement)
     definition = _Definition(replicas, agreement)

@@ -96,13 +96,13 @@ def test_a_batch_is_met_before_its_rows_come_in_pieces() -> None:
     """Replicas of which no row came here take part; from when on follows from all rows, not from those of a piece."""
     merge = _merge(DRIVEN_BY_RUNNER)
     blue, green = (next(iter(_NAMES.spans(_rows((who, 0))))) for who in ("blue", "green"))
-    merge.meet({blue: Span(1, 1, 1)})
-    merge.reach({blue: Span(1, 1, 1)})
-    merge.meet({green: Span(7, 20, 9), blue: Span(2, 2, 2)})
+    merge.register_replicas({blue: Span(1, 1, 1)})
+    merge.advance_high_water({blue: Span(1, 1, 1)})
+    merge.register_replicas({green: Span(7, 20, 9), blue: Span(2, 2, 2)})
     assert _told_from(merge) == {"blue": BEGINNING, "green": 9 + _PATIENCE + 1}
     assert _spelled(merge.on_batch(0, _rows(("green", 7), ("blue", 7)))) == []
     assert _told_from(merge) == {"blue": BEGINNING, "green": 9 + _PATIENCE + 1}
-    assert _spelled(merge.reach({blue: Span(2, 40, 7), green: Span(7, 20, 9)})) == [7, "35"]
+    assert _spelled(merge.advance_high_water({blue: Span(2, 40, 7), green: Span(7, 20, 9)})) == [7, "35"]
     merge.check()
 
 

@@ -19,7 +19,7 @@ from slackwater.operators.replicas.ordered_same_ties import MergeOrderedSameTies
 from slackwater.operators.replicas.ordered_with_key import MergeOrderedWithKey
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
 from slackwater.operators.replicas.strictly_ordered import MergeStrictlyOrdered
-from slackwater.policies.agreement import Agreement, Revise, Tell
+from slackwater.policies.agreement import Agreement, Emit, Revise
 from slackwater.progress.instants import BEGINNING
 from slackwater.temporal.compatibility import check_compatible, check_compatible_multiset
 from slackwater.temporal.table import TableBuilder, TemporalEvent, TemporalTable, temporal_table_of
@@ -167,7 +167,7 @@ def test_every_agreement_follows_every_replica_at_every_prefix(
         merge.check()
         compatible(output.table(), [one.table() for one in inputs])
     assert list(output.table()) == list(table)
-    assert agreement.tell is not Tell.FROZEN or went[Adjust] == 0
+    assert agreement.emit is not Emit.FROZEN or went[Adjust] == 0
 
 
 @given(

@@ -184,9 +184,9 @@ def test_example_6_grouped_aggregates_over_disordered_streams_are_revised() -> N
     ]
     merged = sw.merge_replicas(*early, agreement=sw.Agreement.first())
     facts = "disordered, windows, punctuated, keyed, revised"
-    why = f"{Case.R3.value}; told when enough replicas tell it (one of them), revisions: none"
+    why = f"{Case.R3.value}; emitted when enough replicas have it (one of them), revisions: none"
     assert _explained(merged)[:3] == [
-        ("merge_replicas#1 of 2, case R3, tell=by_quorum", facts, why),
+        ("merge_replicas#1 of 2, case R3, emit=by_quorum", facts, why),
         ("untrusted_end#1", facts, _DOUBT),
         ("aggregate_early#1 n=count() by user", facts, early[0].node.reason()),
     ]
@@ -266,7 +266,7 @@ def test_what_was_chosen_stands_in_the_plan() -> None:
     for keyed, case in ((True, "R3"), (False, "R4")):
         replicas = _changes("blue", keyed=keyed), _changes("green", keyed=keyed)
         line = sw.merge_replicas(*replicas, agreement=agreement).node.line
-        assert line == f"merge_replicas of 2, case {case}, tell=by_quorum quorum=0.5 revise=leading lag=3"
+        assert line == f"merge_replicas of 2, case {case}, emit=by_quorum quorum=0.5 revise=leading lag=3"
 
 
 def test_a_key_outlives_the_widening_of_dictionaries() -> None:

@@ -263,7 +263,7 @@ def test_all_shards_know_the_same_of_all_replicas(seed: int, cuts: int) -> None:
             state = shard.snapshot()["merge_replicas#1"]
             assert isinstance(state, ByColumnState)
             told_from = tuple(replica.complete_from for replica in state.merge.replicas)
-            judged = tuple((one.high_water, one.judged_by) for one in state.judged)
+            judged = tuple((one.high_water, one.punctuated_high_water) for one in state.judged)
             known.add((state.names, judged, told_from, state.alone_from, state.gaps))
         assert len(known) == 1
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HIGH_WATER: Final = 0
 """Place in progress: the greatest time of a row so far."""
-JUDGED_BY: Final = 1
+PUNCTUATED_HIGH_WATER: Final = 1
 """Place in progress: the high water at the last instant of the cadence."""
 ROWS_SINCE: Final = 2
 """Place in progress: how many rows came since that instant."""
@@ -120,7 +120,7 @@ def _follow(
     bounds: NDArray[np.int64],
 ) -> tuple[int, bool]:
     """Fill in `first` and `bounds`, and go on with `progress`; return how many stretches there are, and `behind`."""
-    high_water, judged_by = progress[HIGH_WATER], progress[JUDGED_BY]
+    high_water, punctuated_high_water = progress[HIGH_WATER], progress[PUNCTUATED_HIGH_WATER]
     since, complete_before = progress[ROWS_SINCE], progress[COMPLETE_BEFORE]
     line = _next_line(high_water, every_time)
     row, promise, last, behind = 0, 0, -1, False
@@ -128,7 +128,7 @@ def _follow(
     while True:
         # The line of bounds is written in any case, and kept if it says anything new.
         for band in range(len(patiences)):
-            bounds[last + 1, band] = _bound(judged_by, patiences[band], complete_before, step, shift)
+            bounds[last + 1, band] = _bound(punctuated_high_water, patiences[band], complete_before, step, shift)
             rises |= last >= 0 and bounds[last + 1, band] > bounds[last, band]
         if rises:
             last += 1
@@ -140,13 +140,13 @@ def _follow(
         behind |= least < bounds[last, 0]
         row, since, rises = row + seen, since + seen, False
         if (every_rows != NEVER and since == every_rows) or high_water >= line:
-            judged_by, since, line = high_water, 0, _next_line(high_water, every_time)
+            punctuated_high_water, since, line = high_water, 0, _next_line(high_water, every_time)
         elif promise < len(places) and row == places[promise]:
             complete_before = max(complete_before, promises[promise])
             promise += 1
         else:
             break
-    progress[HIGH_WATER], progress[JUDGED_BY] = high_water, judged_by
+    progress[HIGH_WATER], progress[PUNCTUATED_HIGH_WATER] = high_water, punctuated_high_water
     progress[ROWS_SINCE], progress[COMPLETE_BEFORE] = since, complete_before
     return last + 1, behind
 

@@ -59,7 +59,7 @@ class AggregateState:
 
     progress: StreamProgress
     partials: tuple[PartialState, ...]
-    said: Instant
+    emitted_until: Instant
 
 
 class AggregateOperator(InterestedOperator[AggregateState]):
@@ -69,7 +69,8 @@ class AggregateOperator(InterestedOperator[AggregateState]):
     """
 
     __slots__ = (
-        "_done_before", "_grouping", "_no_rows", "_open", "_ordered", "_panes", "_peak", "_progress", "_said", "_where",
+        "_done_before", "_emitted_until", "_grouping", "_no_rows", "_open", "_ordered", "_panes", "_peak", "_progress",
+        "_where",
     )  # fmt: skip
 
     def __init__(
@@ -92,7 +93,7 @@ class AggregateOperator(InterestedOperator[AggregateState]):
         self._where = f"step {step!r}"
         self._progress = resume.progress if resume else StreamProgress()
         self._open = OpenGroups(Partial.restored(one, self._grouping) for one in (resume.partials if resume else ()))
-        self._said = resume.said if resume else BEGINNING
+        self._emitted_until = resume.emitted_until if resume else BEGINNING
         self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
@@ -123,7 +124,7 @@ class AggregateOperator(InterestedOperator[AggregateState]):
     def _complete_before(self) -> Instant:
         """All groups that start before this instant are complete."""
         bound = self._progress.complete_before
-        return bound if self._panes is None else self._panes.promise(bound)
+        return bound if self._panes is None else self._panes.punctuation(bound)
 
     def _windows(self, since: Instant, bound: Instant) -> list[Partial]:
         """The windows that start between two bounds; panes that none of the later ones needs are forgotten."""
@@ -138,10 +139,10 @@ class AggregateOperator(InterestedOperator[AggregateState]):
     def _send(self, done: list[Partial], complete_before: Instant) -> Emission:
         batches = [groups.finish(self._where) for groups in done]
         if batches:
-            self._said = max(self._said, int(batches[-1].start[-1]))
+            self._emitted_until = max(self._emitted_until, int(batches[-1].start[-1]))
             batches = [answers for answers in map(self._wanted, batches) if len(answers)]
-        if complete_before > self._said:
-            self._said = complete_before
+        if complete_before > self._emitted_until:
+            self._emitted_until = complete_before
             batches.append(punctuation_like(self._no_rows, complete_before))
         return Emission(tuple(batches))
 
@@ -183,7 +184,7 @@ class AggregateOperator(InterestedOperator[AggregateState]):
     def snapshot(self) -> AggregateState:
         """Return the open groups. Cost: O(log n); no row is copied."""
         partials = tuple(partial.snapshot() for partial in self._open.snapshot())
-        return AggregateState(self._progress, partials, self._said)
+        return AggregateState(self._progress, partials, self._emitted_until)
 
     def check(self) -> None:
         """Assert the invariants."""

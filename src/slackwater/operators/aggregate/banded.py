@@ -69,21 +69,23 @@ class BandState:
 
     progress: StreamProgress
     partials: tuple[PartialState, ...]
-    said: Instant
+    punctuated_until: Instant
 
 
 class _Band:
     """One band: its input's progress and its open groups."""
 
-    __slots__ = ("groups", "progress", "said")
+    __slots__ = ("groups", "progress", "punctuated_until")
 
     def __init__(self, state: BandState, grouping: Grouping) -> None:
         self.progress = state.progress
         self.groups = OpenGroups(Partial.restored(one, grouping) for one in state.partials)
-        self.said = state.said
+        self.punctuated_until = state.punctuated_until
 
     def snapshot(self) -> BandState:
-        return BandState(self.progress, tuple(partial.snapshot() for partial in self.groups.snapshot()), self.said)
+        return BandState(
+            self.progress, tuple(partial.snapshot() for partial in self.groups.snapshot()), self.punctuated_until
+        )
 
 
 class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
@@ -151,8 +153,8 @@ class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
         whole = Partial.merge(done) if done else None
         if whole is not None:
             batches.append(self._answer(whole, number))
-        if bound > band.said:
-            band.said = bound
+        if bound > band.punctuated_until:
+            band.punctuated_until = bound
             batches.append(punctuation_like(self._no_rows, bound))
         return whole, batches
 

@@ -44,13 +44,13 @@ class CutAtChangesState:
 
     progress: StreamProgress
     alive: EventBatch
-    said: Instant
+    punctuated_until: Instant
 
 
 class CutAtChangesOperator(Operator[CutAtChangesState]):
     """Cuts events at the changes of their group. `keys` name the columns that make the group."""
 
-    __slots__ = ("_alive", "_keys", "_no_rows", "_peak", "_progress", "_said", "_where")
+    __slots__ = ("_alive", "_keys", "_no_rows", "_peak", "_progress", "_punctuated_until", "_where")
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class CutAtChangesOperator(Operator[CutAtChangesState]):
         self._where = f"step {step!r}"
         self._progress = resume.progress if resume else StreamProgress()
         self._alive = resume.alive if resume else EventBatch.inserts(self._no_rows, start=[], end=[])
-        self._said = resume.said if resume else BEGINNING
+        self._punctuated_until = resume.punctuated_until if resume else BEGINNING
         self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
@@ -86,9 +86,9 @@ class CutAtChangesOperator(Operator[CutAtChangesState]):
     def _send(self, complete_before: Instant) -> Emission:
         pieces, self._alive = self._cut(complete_before)
         still_to_come = min(complete_before, int(self._alive.start.min(initial=FOREVER)))
-        if still_to_come <= self._said:
+        if still_to_come <= self._punctuated_until:
             return Emission.of(pieces)
-        self._said = still_to_come
+        self._punctuated_until = still_to_come
         return Emission.of(pieces, punctuation_like(self._no_rows, still_to_come))
 
     def _cut(self, complete_before: Instant) -> tuple[EventBatch, EventBatch]:
@@ -125,13 +125,13 @@ class CutAtChangesOperator(Operator[CutAtChangesState]):
 
     def snapshot(self) -> CutAtChangesState:
         """Return the events alive. Nothing is copied."""
-        return CutAtChangesState(self._progress, self._alive, self._said)
+        return CutAtChangesState(self._progress, self._alive, self._punctuated_until)
 
     def check(self) -> None:
         """Assert the invariants."""
         self._alive.check()
         assert (self._alive.ends() > self._alive.start).all()
-        assert (self._alive.start >= self._said).all(), (self._alive.start, self._said)
+        assert (self._alive.start >= self._punctuated_until).all(), (self._alive.start, self._punctuated_until)
         groups = self._groups()
         since = np.full(len(groups) + 1, BEGINNING)
         np.maximum.at(since, groups, self._alive.start)

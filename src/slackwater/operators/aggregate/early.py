@@ -66,13 +66,23 @@ class EarlyAggregateState:
 
     progress: StreamProgress
     partials: tuple[PartialState, ...]
-    said: Instant
+    punctuated_until: Instant
 
 
 class EarlyAggregateOperator(Operator[EarlyAggregateState]):
     """Groups by interval and keys. `ordered` says that each event of the input closes the time before it."""
 
-    __slots__ = ("_answers", "_grouping", "_groups", "_no_rows", "_ordered", "_peak", "_progress", "_said", "_where")
+    __slots__ = (
+        "_answers",
+        "_grouping",
+        "_groups",
+        "_no_rows",
+        "_ordered",
+        "_peak",
+        "_progress",
+        "_punctuated_until",
+        "_where",
+    )
 
     def __init__(
         self,
@@ -92,18 +102,18 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
         self._progress = resume.progress if resume else StreamProgress()
         partials = [Partial.restored(one, self._grouping) for one in (resume.partials if resume else ())]
         self._groups = CurrentGroups(identity_codec(self._grouping, step), partials)
-        self._said = resume.said if resume else BEGINNING
+        self._punctuated_until = resume.punctuated_until if resume else BEGINNING
         self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
         """Tell what the rows change, those before the furthest punctuation first, and pass that on between."""
         assert insert_only(batch), "an aggregated stream has no adjusts"
         self._progress = self._progress.after(batch, self._where, ordered=self._ordered)
-        told, rest, said_at = [], batch, batch.said_at()
-        if len(said_at):
-            furthest = int(said_at[np.argmax(batch.start[said_at])])
+        told, rest, punctuated_at = [], batch, batch.punctuated_at()
+        if len(punctuated_at):
+            furthest = int(punctuated_at[np.argmax(batch.start[punctuated_at])])
             promised = int(batch.start[furthest])
-            if promised > self._said:
+            if promised > self._punctuated_until:
                 told = [*self._tell(batch.slice(0, furthest)), *self._promise(promised)]
                 rest = batch.slice(furthest, len(batch))
         told += self._tell(rest)
@@ -116,9 +126,9 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
         return Emission(tuple(self._promise(FOREVER)))
 
     def _promise(self, complete_before: Instant) -> list[EventBatch]:
-        if complete_before <= self._said:
+        if complete_before <= self._punctuated_until:
             return []
-        self._said = complete_before
+        self._punctuated_until = complete_before
         self._groups.release(complete_before)
         return [punctuation_like(self._no_rows, complete_before)]
 
@@ -167,11 +177,12 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
     def snapshot(self) -> EarlyAggregateState:
         """Return the open groups. Cost: O(log n); no row is copied."""
         partials = tuple(partial.snapshot() for partial in self._groups.snapshot())
-        return EarlyAggregateState(self._progress, partials, self._said)
+        return EarlyAggregateState(self._progress, partials, self._punctuated_until)
 
     def check(self) -> None:
         """Assert the invariants."""
         self._groups.check()
-        assert self._said in {FOREVER, self._progress.complete_before}, (self._said, self._progress)
+        punctuated = self._punctuated_until
+        assert punctuated in {FOREVER, self._progress.complete_before}, (punctuated, self._progress)
         for partial in self._groups.snapshot():
-            assert partial.starts[0] >= self._said, (partial.starts[0], self._said)
+            assert partial.starts[0] >= punctuated, (partial.starts[0], punctuated)

@@ -50,9 +50,9 @@ class Panes:
 
     window: Hopping
 
-    def promise(self, complete_before: Instant) -> Instant:
+    def punctuation(self, complete_before: Instant) -> Instant:
         """The start of the first window that is not complete, when all panes before an instant are."""
-        return int(self.window.promise(np.array([complete_before]))[0])
+        return int(self.window.punctuations(np.array([complete_before]))[0])
 
     def needed_before(self, bound: Instant) -> Instant:
         """The end of the last window that starts before a bound, which is a start of windows."""

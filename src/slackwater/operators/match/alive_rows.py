@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Duration, Instant
 
 
-def reach(start: Times, distance: Duration) -> Times:
+def first_instant_beyond(start: Times, distance: Duration) -> Times:
     """The first instants that are more than `distance` after `start`, FOREVER where int64 has none.
 
-    >>> reach(np.array([5]), 10).tolist()
+    >>> first_instant_beyond(np.array([5]), 10).tolist()
     [16]
     """
-    # No event starts at FOREVER, so a reach that ends there ends nowhere.
+    # No event starts at FOREVER, so one that is there means never.
     return later(later(start, distance), 1)
 
 

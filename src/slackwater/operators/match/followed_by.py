@@ -17,7 +17,7 @@ from slackwater.errors import BadDuration, message
 from slackwater.events.gather import gather
 from slackwater.kernels.match.chains import append_nodes
 from slackwater.kernels.match.match_next import match_next
-from slackwater.operators.match.alive_rows import reach
+from slackwater.operators.match.alive_rows import first_instant_beyond
 from slackwater.operators.match.matched_schema import matched_schema
 from slackwater.operators.match.matching_operator import MatchingOperator, MatchingState
 from slackwater.progress.instants import FOREVER
@@ -59,7 +59,7 @@ class FollowedByOperator(MatchingOperator):
         (firsts,) = self._sides
         new = firsts.rows
         if left is not None:
-            self._keep(FIRST, left, reach(left.start, self._within))
+            self._keep(FIRST, left, first_instant_beyond(left.start, self._within))
         if right is None:
             append_nodes(firsts.nodes, firsts.chains, firsts.tally, new, firsts.rows)
             return None

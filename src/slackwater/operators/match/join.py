@@ -16,7 +16,7 @@ import numpy as np
 
 from slackwater.kernels.match.chains import START, UNTIL
 from slackwater.kernels.match.match_alive import match_alive
-from slackwater.operators.match.alive_rows import reach
+from slackwater.operators.match.alive_rows import first_instant_beyond
 from slackwater.operators.match.matched_schema import matched_schema
 from slackwater.operators.match.matching_operator import MatchingOperator, MatchingState
 from slackwater.policies.matching import Overlap, Within
@@ -79,4 +79,4 @@ class JoinOperator(MatchingOperator):
             case Overlap():
                 return rows.ends()
             case Within(left_before_right, right_before_left):
-                return reach(rows.start, left_before_right if port == LEFT else right_before_left)
+                return first_instant_beyond(rows.start, left_before_right if port == LEFT else right_before_left)

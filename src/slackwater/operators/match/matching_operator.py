@@ -45,7 +45,7 @@ class MatchingState:
     """
 
     room: WaitingRoomState
-    said: Instant
+    emitted_until: Instant
     alive: tuple[EventBatch, ...]
 
 
@@ -57,6 +57,7 @@ class MatchingOperator(Operator[MatchingState]):
     """
 
     __slots__ = (
+        "_emitted_until",
         "_half_gone_at",
         "_inputs",
         "_kept_of_right",
@@ -64,7 +65,6 @@ class MatchingOperator(Operator[MatchingState]):
         "_output",
         "_peak",
         "_room",
-        "_said",
         "_sides",
         "_survivors",
         "_swept_at",
@@ -89,7 +89,7 @@ class MatchingOperator(Operator[MatchingState]):
         self._kept_of_right = kept_of_right(inputs[1], on)
         self._waits = waits
         self._room = WaitingRoom(2, f"step {step!r}", resume.room if resume else None)
-        self._said = resume.said if resume else BEGINNING
+        self._emitted_until = resume.emitted_until if resume else BEGINNING
         self._peak = 0
         self._keys = KeyCodes(on)
         self._sides = [AliveRows(no_rows(schema.shown)) for schema in inputs[:sides]]
@@ -119,10 +119,10 @@ class MatchingOperator(Operator[MatchingState]):
         sent = [] if matched is None else [matched]
         if matched is not None:
             # On an ordered stream an event says as much as a punctuation at its own time.
-            self._said = int(matched.start[-1])
-        if self._room.complete_before > self._said:
-            self._said = self._room.complete_before
-            sent.append(punctuation_like(self._output.no_rows, self._said))
+            self._emitted_until = int(matched.start[-1])
+        if self._room.complete_before > self._emitted_until:
+            self._emitted_until = self._room.complete_before
+            sent.append(punctuation_like(self._output.no_rows, self._emitted_until))
         self._peak = max(self._peak, self.buffered())
         self._sweep_if_paid_for()
         return Emission(tuple(sent))
@@ -187,14 +187,14 @@ class MatchingOperator(Operator[MatchingState]):
     def snapshot(self) -> MatchingState:
         """Return what waits and what lives. Cost: O(rows stored)."""
         now = self._room.complete_before
-        return MatchingState(self._room.snapshot(), self._said, tuple(side.alive(now) for side in self._sides))
+        return MatchingState(self._room.snapshot(), self._emitted_until, tuple(side.alive(now) for side in self._sides))
 
     def check(self) -> None:
         """Assert the invariants of room, keys and windows, and that nothing is said that inputs could contradict."""
         self._room.check()
         self._keys.check()
         now = self._room.complete_before
-        assert self._said <= now, (self._said, now)
+        assert self._emitted_until <= now, (self._emitted_until, now)
         for side in self._sides:
             side.check(now, self._swept_at)
         assert self._stored() <= 2 * self._survivors + self.FEW_ROWS, (self._stored(), self._survivors)

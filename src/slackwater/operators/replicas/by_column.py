@@ -215,7 +215,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         rows, places, said = split_punctuations(batch)
         apart = self._names.split(rows)
         came = {part.name: Span.of(part.rows.start) for part in apart}
-        emissions = [self.meet(came)]
+        emissions = [self.register_replicas(came)]
         leading, waiting = self._sides(apart)
         place = first_due(waiting.values(), leading, self._patience)
         if NOBODY < place < rows.rows - 1:
@@ -232,13 +232,13 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             self._complete_before = max(self._complete_before, int(said[-1]))
         emissions += [self._take(name, parts[name]) for name in self._furthest_first(parts, came)]
         if self._reaches_by_batch:
-            emissions.append(self.reach(came))
+            emissions.append(self.advance_high_water(came))
         elif not self._reached_elsewhere:
             self._note_heard(leading, waiting)
             emissions.append(self._let_take_over())
         return _together(emissions)
 
-    def meet(self, came: Spans) -> Emission:
+    def register_replicas(self, came: Spans) -> Emission:
         """Learn which replicas have rows in a batch, and of which times, before the first of its rows comes."""
         timed = {name: span for name, span in came.items() if span.has_times}
         if not timed:
@@ -257,18 +257,18 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             self._alone_from.append(BEGINNING)
             self._gaps.append(BEGINNING)
             if self._complete_before > BEGINNING:
-                emissions.append(self._merged(port, self._judges[port].promise(self._complete_before)))
+                emissions.append(self._merged(port, self._judges[port].punctuate(self._complete_before)))
         return _together(emissions)
 
-    def reach(self, came: Spans) -> Emission:
+    def advance_high_water(self, came: Spans) -> Emission:
         """Let each replica promise what its rows up to the newest let it, be they here or elsewhere."""
-        emissions = [self.meet(came)]
+        emissions = [self.register_replicas(came)]
         # Not the high water: where rows are dealt to shards, each has seen other rows of this batch.
-        leaders, before = self.leaders(), [judge.snapshot().judged_by for judge in self._judges]
+        leaders, before = self.leaders(), [judge.snapshot().punctuated_high_water for judge in self._judges]
         timed = self._furthest_first([name for name, span in came.items() if span.has_times], came)
         for name in timed:
             port = self._ports[name]
-            emissions.append(self._merged(port, self._judges[port].reach(came[name].newest)))
+            emissions.append(self._merged(port, self._judges[port].advance_high_water(came[name].newest)))
         alone = leaders.isdisjoint(self._ports[name] for name in timed)
         for name in timed if alone else ():
             port = self._ports[name]
@@ -311,12 +311,12 @@ class MergeByColumnOperator(Operator[ByColumnState]):
     def _promises(self) -> list[Instant]:
         """How far each replica has promised to be complete."""
         judged = [judge.snapshot() for judge in self._judges]
-        return [max(one.complete_before, one.judged_by - self._patience) for one in judged]
+        return [max(one.complete_before, one.punctuated_high_water - self._patience) for one in judged]
 
     def _sides(self, apart: Sequence[Part]) -> tuple[NDArray[np.int64], dict[Port, ReplicaRows]]:
         """Where in a batch rows of leaders are, and the rows of the others; none where nobody waits to lead.
 
-        Nor where the rows of a batch are simultaneous: then `reach` says who was heard.
+        Nor where the rows of a batch are simultaneous: then `advance_high_water` says who was heard.
         """
         leaders = self.leaders()
         if self._reached_elsewhere or len(leaders) == len(self._judges):

@@ -47,7 +47,7 @@ from slackwater.kernels.replicas import counted_ends, event_index
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
 from slackwater.operators.replicas.event_index import EventIndex, EventIndexState, most_at_once
-from slackwater.operators.replicas.progress_check import element_at, said_after
+from slackwater.operators.replicas.progress_check import element_at, punctuated_after
 from slackwater.operators.replicas.replica_merge import Replica
 from slackwater.progress.instants import BEGINNING, FOREVER
 
@@ -172,17 +172,17 @@ class CompareReplicasOperator(Operator[CompareState]):
         if not replica.attached or not len(batch):
             return NOTHING
         where = f"{self._step}, replica {port},"
-        said = said_after(batch, replica.said, where)
+        said = punctuated_after(batch, replica.complete_before, where)
         if batch.rows:
             self._peak = max(self._peak, self.buffered() + most_at_once(batch, replica.complete_from))
             self._take(port, batch, where)
             if port in self._ordered and not replica.ending:
                 # On an ordered stream an event says as much as a punctuation at its own time.
                 said = max(said, int(batch.data().start[-1]))
-        self._replicas[port] = replace(replica, said=said)
+        self._replicas[port] = replace(replica, complete_before=said)
         return self._compare()
 
-    def doubt(self, port: Port, newest: Instant) -> None:
+    def mark_end_untrusted(self, port: Port, newest: Instant) -> None:
         """Learn that the sources of a replica have ended, at a newest time: what comes now is no more than a flush."""
         self._replicas[port] = replace(self._replicas[port], ending=True, newest=newest)
 
@@ -228,8 +228,8 @@ class CompareReplicasOperator(Operator[CompareState]):
 
     def _all_have_come(self) -> Instant:
         """How far all have come; when all have ended, how far the furthest came."""
-        said = [replica.said for replica in self._replicas if replica.attached and not replica.ended]
-        ended = [replica.said for replica in self._replicas if replica.attached]
+        said = [replica.complete_before for replica in self._replicas if replica.attached and not replica.ended]
+        ended = [replica.complete_before for replica in self._replicas if replica.attached]
         return max(self._compared, min(said) if said else max(ended, default=BEGINNING))
 
     def _compare(self, *, ended: bool = False) -> Emission:
@@ -252,7 +252,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         nodes, _, _, counters = self._events.arrays()
         replicas, complete = len(self._replicas), FOREVER if ended else self._compared
         standing = np.array(
-            [(r.complete_from if r.attached else FOREVER, r.said) for r in self._replicas], dtype=np.int64
+            [(r.complete_from if r.attached else FOREVER, r.complete_before) for r in self._replicas], dtype=np.int64
         )
         counts, totals = np.empty((2, replicas), dtype=np.int64)
         takes_part = np.empty(replicas, dtype=np.bool_)
@@ -292,7 +292,9 @@ class CompareReplicasOperator(Operator[CompareState]):
 
     def idle_waiting_on(self) -> Port | None:
         """The replica that has come least far, while events wait."""
-        waited_for = [(one.said, port) for port, one in enumerate(self._replicas) if one.attached and not one.ended]
+        waited_for = [
+            (one.complete_before, port) for port, one in enumerate(self._replicas) if one.attached and not one.ended
+        ]
         return min(waited_for)[1] if waited_for and self.buffered() else None
 
     def buffered(self) -> int:

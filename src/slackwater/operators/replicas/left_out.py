@@ -43,10 +43,10 @@ class LeftOut:
     def __add__(self, other: LeftOut) -> LeftOut:
         return LeftOut(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(LeftOut)))
 
-    def told(self) -> str:
+    def described(self) -> str:
         """The counts, but for zeros, of rows that may be missing in the output, to be put behind something.
 
-        >>> LeftOut(duplicates=2, contradicted=3, passed_over=1).told()
+        >>> LeftOut(duplicates=2, contradicted=3, passed_over=1).described()
         ', 3 contradicted, 1 passed over'
         """
         names = ("contradicted", "passed_over")

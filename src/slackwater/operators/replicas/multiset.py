@@ -17,7 +17,7 @@ from slackwater.kernels.replicas import counted_ends
 from slackwater.kernels.replicas import replicated_events as events
 from slackwater.kernels.replicas import replicated_multisets as kernel
 from slackwater.operators.replicas.revised_replicas import RevisedReplicas, RevisedState
-from slackwater.policies.agreement import Tell
+from slackwater.policies.agreement import Emit
 from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class MergeMultiset(RevisedReplicas[MultisetState]):
 
     def of_interest_from(self, port: Port) -> Instant:
         """All, unless what is told is frozen: an end that a replica has not told is taken for one that was revised."""
-        return super().of_interest_from(port) if self._agreement.tell is Tell.FROZEN else BEGINNING
+        return super().of_interest_from(port) if self._agreement.emit is Emit.FROZEN else BEGINNING
 
     def snapshot(self) -> MultisetState:
         """Return the nodes and their lists. Cost: a copy of all that lives."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class OpenEvents:
     """How many events without an end hold up a merge, the start of the first, and how many each replica lacks.
 
-    >>> OpenEvents(3, 7, (0, 2)).told("7")
+    >>> OpenEvents(3, 7, (0, 2)).described("7")
     'waits for the ends of 3 events that have none, the first at 7; replica 0 has all of them; replica 1 lacks 2'
     """
 
@@ -29,7 +29,7 @@ class OpenEvents:
     lacked_by: tuple[int, ...] = ()
     """For each replica, how many of them it has not told."""
 
-    def told(self, first: str) -> str:
+    def described(self, first: str) -> str:
         """What is waited for, with the first start as it is to be shown; empty if nothing is."""
         if not self.count:
             return ""

@@ -142,11 +142,11 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
         told = rows.slice(beyond, rows.rows)
         if len(ties):
             told = rows.take_rows(np.concatenate([ties, np.arange(beyond, rows.rows)]))
-        said_at = batch.said_at()
-        promised = np.maximum.accumulate(np.concatenate([[self._complete], batch.start[said_at]]))
+        punctuated_at = batch.punctuated_at()
+        promised = np.maximum.accumulate(np.concatenate([[self._complete], batch.start[punctuated_at]]))
         rises = promised[1:] > promised[:-1]
         self._complete = int(promised[-1])
-        rows_before = (said_at - np.arange(len(said_at)))[rises]
+        rows_before = (punctuated_at - np.arange(len(punctuated_at)))[rises]
         places = np.searchsorted(ties, rows_before) + np.maximum(rows_before - beyond, 0)
         return insert_punctuations(told, places, promised[1:][rises])
 

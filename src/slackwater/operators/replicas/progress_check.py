@@ -1,4 +1,4 @@
-"""Holds one revised stream to its word: an element that an earlier punctuation had ruled out is refused."""
+"""Holds one revised stream to its punctuations: an element that an earlier one had ruled out is refused."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Instant
 
 
-def said_after(batch: EventBatch, said: Instant, where: str) -> Instant:
-    """Return the greatest punctuation of a stream after a batch, where `said` was the greatest before it.
+def punctuated_after(batch: EventBatch, before: Instant, where: str) -> Instant:
+    """Return the greatest punctuation of a stream after a batch, where `before` was the greatest before it.
 
     >>> import pyarrow as pa
     >>> from slackwater.events.batch import EventBatch
     >>> batch = EventBatch.inserts(pa.record_batch({"x": ["a"]}), start=[3])
-    >>> said_after(EventBatch.concat([batch, batch.punctuation(4)]), 2, "example")
+    >>> punctuated_after(EventBatch.concat([batch, batch.punctuation(4)]), 2, "example")
     4
     """
     times = batch.start, batch.prior_ends(), batch.ends()
-    last, broken = follow_revised(*times, batch.kinds(), int(Kind.PUNCTUATE), said)
+    last, broken = follow_revised(*times, batch.kinds(), int(Kind.PUNCTUATE), before)
     if broken != NOBODY:
-        before = [said, *batch.slice(0, broken).punctuations().tolist()]
-        raise BrokenPunctuation.by(where, element_at(batch, broken), max(before))
+        contradicted = max([before, *batch.slice(0, broken).punctuations().tolist()])
+        raise BrokenPunctuation.by(where, element_at(batch, broken), contradicted)
     return int(last)
 
 

@@ -31,7 +31,7 @@ from slackwater.operators.replicas.diverted_rows import DivertedRows
 from slackwater.operators.replicas.left_out import LeftOut
 from slackwater.operators.replicas.open_events import NO_OPEN_EVENTS, OpenEvents
 from slackwater.operators.replicas.overlap import Overlap, OverlapSample
-from slackwater.operators.replicas.progress_check import said_after
+from slackwater.operators.replicas.progress_check import punctuated_after
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Replica:
     """One input: from when on it tells everything, its last punctuation, whether it takes part, and has ended."""
 
     complete_from: Instant = BEGINNING
-    said: Instant = BEGINNING
+    complete_before: Instant = BEGINNING
     attached: bool = True
     ended: bool = False
     ending: bool = False
@@ -142,14 +142,14 @@ class ReplicaMerge(Operator[StateT]):
             self._replicas[port] = replace(replica, flushed=(*replica.flushed, batch.data()))
             return NOTHING
         waiting, complete_before = self.waits_to_join(), self.complete_before
-        said = said_after(batch, replica.said, self._where)
+        said = punctuated_after(batch, replica.complete_before, self._where)
         told = self._listen(port, batch) if port in waiting else self._merge(port, batch)
         if port in self._ordered and batch.rows:
             # On an ordered stream an event says as much as a punctuation at its own time.
             said = max(said, int(batch.data().start[-1]))
             told += [] if port in waiting else self._merge(port, punctuation_like(self._no_rows, said))
-        if said > replica.said:
-            self._replicas[port] = replace(replica, said=said)
+        if said > replica.complete_before:
+            self._replicas[port] = replace(replica, complete_before=said)
         told += self._joined(waiting)
         if self._sample is not None and not self._sample.is_enough:
             self._sample.compare(batch.data().start, complete_before)
@@ -190,10 +190,10 @@ class ReplicaMerge(Operator[StateT]):
 
     def _catch_up(self, port: Port) -> list[EventBatch]:
         """Let count what a replica said before it joined."""
-        said = self._replicas[port].said
+        said = self._replicas[port].complete_before
         return self._merge(port, punctuation_like(self._no_rows, said)) if said > BEGINNING else []
 
-    def doubt(self, port: Port, newest: Instant) -> None:
+    def mark_end_untrusted(self, port: Port, newest: Instant) -> None:
         """Learn that the sources of a replica have ended, at a newest time: what comes now is no more than a flush."""
         self._replicas[port] = replace(self._replicas[port], ending=True, newest=newest)
 
@@ -238,14 +238,14 @@ class ReplicaMerge(Operator[StateT]):
         Of several that have come as far, one that was cut off must not win over those that agree: the one counts most
         whose flush most others share, then the one that has promised or told more.
         """
-        reached = {port: max(self._replicas[port].said, self._replicas[port].newest) for port in ports}
+        reached = {port: max(self._replicas[port].complete_before, self._replicas[port].newest) for port in ports}
         equal = [port for port in ports if reached[port] == max(reached.values())]
         flushes = {port: self._flushed_rows(port) for port in equal} if len(equal) > 1 else {}
 
         def how_good(port: Port) -> tuple[int, Instant, int, int]:
             own = flushes.get(port, Counter())
             agreed = sum((own & other).total() for one, other in flushes.items() if one != port)
-            return agreed, self._replicas[port].said, self._tells(port), own.total()
+            return agreed, self._replicas[port].complete_before, self._tells(port), own.total()
 
         return max(equal, key=how_good)
 

@@ -22,7 +22,7 @@ from slackwater.operators.replicas.open_events import NO_OPEN_EVENTS, OpenEvents
 from slackwater.operators.replicas.overlap import Overlap
 from slackwater.operators.replicas.progress_check import element_at
 from slackwater.operators.replicas.replica_merge import Replica, ReplicaMerge
-from slackwater.policies.agreement import Agreement, Revise, Tell
+from slackwater.policies.agreement import Agreement, Emit, Revise
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.progress.saturating import within_int64
 
@@ -64,12 +64,12 @@ class RevisedState:
 StateT = TypeVar("StateT", bound=RevisedState)
 
 _FIRST = {
-    Tell.BY_QUORUM: standing.WHEN_TOLD_BY_QUORUM,
-    Tell.LEADING: standing.WHEN_LEADING,
-    Tell.NEWEST: standing.WHEN_NEWEST,
-    Tell.FULLEST: standing.WHEN_FULLEST,
-    Tell.HALF_FROZEN: standing.WHEN_HALF_FROZEN,
-    Tell.FROZEN: standing.WHEN_FROZEN,
+    Emit.BY_QUORUM: standing.WHEN_TOLD_BY_QUORUM,
+    Emit.LEADING: standing.WHEN_LEADING,
+    Emit.NEWEST: standing.WHEN_NEWEST,
+    Emit.FULLEST: standing.WHEN_FULLEST,
+    Emit.HALF_FROZEN: standing.WHEN_HALF_FROZEN,
+    Emit.FROZEN: standing.WHEN_FROZEN,
 }
 _REASONS = {kernel.PASSED_OVER_INSERT: PASSED_OVER, kernel.PASSED_OVER_ADJUST: REVISION_PASSED_OVER}
 _REVISION = {
@@ -133,7 +133,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         assert isinstance(self._agreement.lag, int), "a lag in the units of the stream"
         self._lag = self._agreement.lag
         self._rules = self._as_rules()
-        if final and self._agreement.tell is Tell.FROZEN:
+        if final and self._agreement.emit is Emit.FROZEN:
             self.sample_overlap()
 
     def _empty(self) -> None:
@@ -163,7 +163,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         chosen = self._agreement
         attached = sum(replica.attached for replica in self._replicas)
         quorum = max(1, math.ceil(chosen.quorum * attached))
-        first = standing.WHEN_FINAL if self._final and chosen.tell is Tell.FROZEN else _FIRST[chosen.tell]
+        first = standing.WHEN_FINAL if self._final and chosen.emit is Emit.FROZEN else _FIRST[chosen.emit]
         return np.array([first, quorum, _REVISION[chosen.revise], self._lag, self._diverted.wanted])
 
     def _tells(self, port: Port) -> int:

@@ -28,7 +28,7 @@ from slackwater.kernels.replicas import settled_events as kernel
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
 from slackwater.operators.replicas.event_index import EventIndex, EventIndexState, most_at_once
-from slackwater.operators.replicas.progress_check import element_at, said_after
+from slackwater.operators.replicas.progress_check import element_at, punctuated_after
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class SettleState:
 
     events: EventIndexState
     heap: NDArray[np.int64]
-    said: Instant
+    punctuated_until: Instant
     complete_before: Instant
 
 
@@ -63,7 +63,7 @@ class SettleOperator(Operator[SettleState]):
     punctuate(7)
     """
 
-    __slots__ = ("_codec", "_complete", "_events", "_heap", "_no_rows", "_peak", "_said", "_where")
+    __slots__ = ("_codec", "_complete", "_events", "_heap", "_no_rows", "_peak", "_punctuated_until", "_where")
 
     def __init__(self, no_rows: pa.RecordBatch, where: str = "settle", resume: SettleState | None = None) -> None:
         self._no_rows = no_rows
@@ -71,7 +71,7 @@ class SettleOperator(Operator[SettleState]):
         self._codec = RowCodec(no_rows.schema, where)
         self._events = EventIndex(kernel.NODE, kernel.ALL_COUNTERS, resume.events if resume else None)
         self._heap = resume.heap.copy() if resume else np.empty((0, 2), dtype=np.int64)
-        self._said = resume.said if resume else BEGINNING
+        self._punctuated_until = resume.punctuated_until if resume else BEGINNING
         self._complete = resume.complete_before if resume else BEGINNING
         self._peak = 0
 
@@ -79,17 +79,17 @@ class SettleOperator(Operator[SettleState]):
         """Take the elements in; let go of all that the last punctuation of the batch allows."""
         if not len(batch):
             return NOTHING
-        said = said_after(batch, self._said, self._where)
+        said = punctuated_after(batch, self._punctuated_until, self._where)
         if batch.rows:
             self._take(batch)
-        if said == self._said:
+        if said == self._punctuated_until:
             return NOTHING
-        self._said = said
+        self._punctuated_until = said
         return self._let_go(said, said - 1)
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Let go of everything: nothing can change any more."""
-        self._said = FOREVER
+        self._punctuated_until = FOREVER
         return self._let_go(FOREVER, FOREVER)
 
     def _take(self, batch: EventBatch) -> None:
@@ -150,7 +150,7 @@ class SettleOperator(Operator[SettleState]):
     def snapshot(self) -> SettleState:
         """Return what is held. Cost: a copy of it."""
         queued = int(self._events.counters[kernel.QUEUED])
-        return SettleState(self._events.snapshot(), self._heap[:queued].copy(), self._said, self._complete)
+        return SettleState(self._events.snapshot(), self._heap[:queued].copy(), self._punctuated_until, self._complete)
 
     def check(self) -> None:
         """Assert that the index is sound, that the heap has every start and payload once, and that ends rise."""
@@ -164,7 +164,7 @@ class SettleOperator(Operator[SettleState]):
         above = (np.arange(len(heap)) - 1) // 2
         assert (heap[1:, 0] >= heap[above[1:], 0]).all()
         assert (heap[:, 0] >= self._complete).all()
-        assert self._complete <= self._said
+        assert self._complete <= self._punctuated_until
         seen = events = 0
         for first in listed.tolist():
             node, before = first, BEGINNING

@@ -27,7 +27,7 @@ from slackwater.plan.nodes.revisions import columns_of_events, with_untrusted_en
 from slackwater.plan.nodes.rows import with_wide_dictionaries
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
 from slackwater.plan.traits import TieOrder, Traits
-from slackwater.policies.agreement import Agreement, Tell
+from slackwater.policies.agreement import Agreement, Emit
 from slackwater.policies.left_out_rows import LeftOutRows, require_policy
 from slackwater.policies.punctuations import When
 
@@ -141,7 +141,7 @@ class MergeReplicas(StepNode):
     @property
     def revises(self) -> bool:
         """Whether events may be revised after they were told."""
-        return self.case in {Case.R3, Case.R4} and self.agreement.tell is not Tell.FROZEN
+        return self.case in {Case.R3, Case.R4} and self.agreement.emit is not Emit.FROZEN
 
     @property
     def schema(self) -> EventSchema:
@@ -271,7 +271,7 @@ def as_replica(node: Node) -> Node:
 def _chosen(agreement: Agreement) -> str:
     """What was chosen beside the first that comes to mind."""
     plain = Agreement()
-    chosen = [f"tell={agreement.tell.name.lower()}"]
+    chosen = [f"emit={agreement.emit.name.lower()}"]
     chosen += [f"quorum={agreement.quorum}"] * (agreement.quorum != plain.quorum)
     chosen += [f"revise={agreement.revise.name.lower()}"] * (agreement.revise is not plain.revise)
     chosen += [f"lag={agreement.lag}"] * (agreement.lag != plain.lag)

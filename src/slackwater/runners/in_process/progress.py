@@ -54,7 +54,7 @@ class Progress:
         steps = ", ".join(f"{step} {rows}" for step, rows in self.held.items())
         held = f"held {sum(self.held.values())}" + (f": {steps}" if steps else "")
         newest = ", ".join(f"{source} {self._shown(time)}" for source, time in self.newest.items())
-        waits = [f"{step} {events.told(self._shown(events.first))}" for step, events in self.waits.items()]
+        waits = [f"{step} {events.described(self._shown(events.first))}" for step, events in self.waits.items()]
         return [f"complete before {self._shown(self.complete_before)}", held, *waits, f"read up to: {newest}"]
 
     def __str__(self) -> str:

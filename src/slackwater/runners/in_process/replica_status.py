@@ -89,7 +89,7 @@ class ReplicaStanding:
             how += "; took over from replicas that had fallen silent: events before "
             how += f"{self._show(self.gap_before)} may be missing"
         how += ", ended" if self.ended else ""
-        return f"{self.step}, replica {self.replica} ({self.name}): {how}{self.left_out.told()}{self._held_up()}"
+        return f"{self.step}, replica {self.replica} ({self.name}): {how}{self.left_out.described()}{self._held_up()}"
 
     def _held_up(self) -> str:
         """By which events without an end the merge is held up, and whether this replica has them."""
@@ -97,7 +97,7 @@ class ReplicaStanding:
         if not events.count:
             return ""
         has = events.of_replica(self.replica).replace(f"replica {self.replica}", "this replica")
-        waits = events.told(self._show(events.first)).partition("; ")[0]
+        waits = events.described(self._show(events.first)).partition("; ")[0]
         return f"; the merged stream {waits}, of which {has}"
 
     def _show(self, instant: Instant) -> str:

@@ -194,7 +194,7 @@ class Replicas:
                 if source in above and all(one.end_sent for one in above) and self._flushes(arc):
                     reader = step.operator
                     assert isinstance(reader, ReplicaMerge | CompareReplicasOperator)
-                    reader.doubt(arc.port, max(one.newest for one in above))
+                    reader.mark_end_untrusted(arc.port, max(one.newest for one in above))
 
     def _flushes(self, arc: Arc) -> bool:
         """Whether steps of a replica flush at its end, which nobody has said to be more than a cut."""
@@ -229,7 +229,7 @@ class Replicas:
                 joined=has_joined,
                 ended=self._has_ended(arc),
                 complete_from=replica.complete_from,
-                complete_before=replica.said,
+                complete_before=replica.complete_before,
                 merged_before=merged_before,
                 alone=replica.attached and not has_joined and not any(leading),
                 calendar=merge.schema.calendar,

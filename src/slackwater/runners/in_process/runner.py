@@ -24,7 +24,7 @@ from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.replica_merge import ReplicaMerge
 from slackwater.plan.node import StepNode
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
-from slackwater.progress.punctuation import Origin
+from slackwater.progress.punctuation import Ground
 from slackwater.runners.in_process.feedback import pass_back, pass_back_from_sinks
 from slackwater.runners.in_process.graph import build_graph, build_nodes
 from slackwater.runners.in_process.graph_parts import Step
@@ -536,7 +536,7 @@ class InProcessRunner:
         """Give what somebody waits for: rows if there are any, else a punctuation if the source makes them."""
         if source.promises_by_clock and source not in self._asked and source not in self._asleep:
             # A source that can promise has no rows to give, so it is asked for its promise first.
-            punctuation = source.promise(Origin.DEMAND)
+            punctuation = source.promise(Ground.DEMAND)
             if punctuation is not None:
                 self._asked.add(source)
                 self._put(source, source.batch_of(punctuation))

@@ -31,7 +31,7 @@ from slackwater.plan.feed import GivesTogether, HeedsFeedback
 from slackwater.plan.properties import Stamps
 from slackwater.policies.punctuations import When
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
-from slackwater.progress.punctuation import Origin, Punctuation
+from slackwater.progress.punctuation import Ground, Punctuation
 from slackwater.progress.saturating import within_int64
 from slackwater.runners.in_process.graph_parts import Output
 from slackwater.runners.result import Counters
@@ -186,7 +186,7 @@ class SourceDriver(Output):
         lead = max(time - arrived for time, (_, arrived) in zip(newest, pushes, strict=True))
         self._lead = lead if self._lead is None else max(self._lead, lead)
 
-    def promise(self, origin: Origin) -> Punctuation | None:
+    def promise(self, ground: Ground) -> Punctuation | None:
         """Say how far the source has come, if that is further than was said before."""
         now = None if self._apart else self._reader.quiet_until()
         if now is None:
@@ -201,7 +201,7 @@ class SourceDriver(Output):
         if complete_before <= self._promised:
             return None
         self._promised = complete_before
-        return Punctuation(complete_before, origin)
+        return Punctuation(complete_before, ground)
 
     def batch_of(self, punctuation: Punctuation) -> EventBatch:
         """Make a batch of a punctuation."""

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from slackwater.policies.punctuations import When
-from slackwater.progress.punctuation import Origin
+from slackwater.progress.punctuation import Ground
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ def punctuate_due(
             continue
         missed = (now - source.next_beat) // source.policy.every
         source.next_beat += (missed + 1) * source.policy.every
-        punctuation = source.promise(Origin.HEARTBEAT)
+        punctuation = source.promise(Ground.HEARTBEAT)
         if punctuation is not None:
             put(source, source.batch_of(punctuation))
 

@@ -31,22 +31,22 @@ class EarlyAggregateOracle:
         self.columns, self.keys, self.aggregates = columns, keys, aggregates
         self.rows: list[Insert] = []
         self.told: dict[object, Insert] = {}
-        self.said: Instant = BEGINNING
+        self.punctuated_until: Instant = BEGINNING
 
     def take(self, batch: Sequence[Element]) -> list[Element]:
         """Take the elements of one batch; return what goes out."""
         punctuations = [element.complete_before for element in batch if isinstance(element, Punctuate)]
         furthest = max(punctuations, default=BEGINNING)
-        if furthest <= self.said:
+        if furthest <= self.punctuated_until:
             return self._tell(batch)
         at = batch.index(Punctuate(furthest))
         before = self._tell(batch[:at])
-        self.said = furthest
+        self.punctuated_until = furthest
         return [*before, Punctuate(furthest), *self._tell(batch[at:])]
 
     def end(self) -> list[Element]:
         """Return what goes out at the end."""
-        return [] if self.said == FOREVER else [Punctuate(FOREVER)]
+        return [] if self.punctuated_until == FOREVER else [Punctuate(FOREVER)]
 
     def _tell(self, stretch: Sequence[Element]) -> list[Element]:
         self.rows += [element for element in stretch if isinstance(element, Insert)]

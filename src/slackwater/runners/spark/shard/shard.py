@@ -99,7 +99,7 @@ class Shard:
         for number, pipeline in enumerate(self._plan.pipelines):
             operator = self._operators[pipeline.entry]
             if isinstance(operator, MergeByColumnOperator) and number in arrivals.replicas:
-                self._put_all(pipeline.entry, operator.meet(arrivals.replicas[number]))
+                self._put_all(pipeline.entry, operator.register_replicas(arrivals.replicas[number]))
             for events in arrivals.events(number, pipeline.entry.input.schema.no_rows):
                 self._put_all(pipeline.entry, operator.on_batch(0, events))
                 yield from self._handed_out()
@@ -107,10 +107,10 @@ class Shard:
             operator = self._operators[pipeline.entry]
             if number in arrivals.high_water:
                 if isinstance(operator, MergeByColumnOperator):
-                    reached = operator.reach(arrivals.replicas[number])
+                    reached = operator.advance_high_water(arrivals.replicas[number])
                 else:
                     assert isinstance(operator, PunctuateOperator)
-                    reached = operator.reach(arrivals.high_water[number])
+                    reached = operator.advance_high_water(arrivals.high_water[number])
                 self._put_all(pipeline.entry, reached)
                 yield from self._handed_out()
         if self._silence is not None:
@@ -125,7 +125,7 @@ class Shard:
             entry = self._plan.pipelines[number].entry
             operator = self._operators[entry]
             assert isinstance(operator, PunctuateOperator)
-            self._put_all(entry, operator.promise(bound))
+            self._put_all(entry, operator.punctuate(bound))
             yield from self._handed_out()
         self.look_again_at = self._silence.look_again_at(self._heard, now)
 
@@ -144,7 +144,7 @@ class Shard:
             if isinstance(operator, ReplicaMerge | CompareReplicasOperator):
                 for port, replica in enumerate(step.inputs):
                     if isinstance(replica, UntrustedEnd):
-                        operator.doubt(port, self._newest_above(replica))
+                        operator.mark_end_untrusted(port, self._newest_above(replica))
 
     def _newest_above(self, replica: Node) -> Instant:
         entries = [self._operators[node] for node in walk(replica) if isinstance(node, LatenessStep)]
