@@ -63,6 +63,7 @@ class AssumeKeyedOperator(Operator[KeyedState]):
     """
 
     __slots__ = ("_bound", "_codec", "_complete", "_final", "_ordered", "_table", "_used", "_where")
+    state_types = (KeyedState,)
 
     def __init__(
         self,

@@ -86,6 +86,7 @@ class LateChangesOperator(Operator[LateChangesState]):
     """
 
     __slots__ = ("_codec", "_complete", "_fate", "_late", "_late_payload", "_schema", "_step", "_strays")
+    state_types = (LateChangesState,)
 
     def __init__(
         self, schema: EventSchema, late: Late, step: str = "judge", resume: LateChangesState | None = None

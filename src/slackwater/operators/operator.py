@@ -19,7 +19,7 @@ case to `slackwater.testing.cases`; a test fails until the case is there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.replicas.left_out import NONE_LEFT_OUT, LeftOut
@@ -43,6 +43,9 @@ class Operator(ABC, Generic[StateT]):
 
     begins_feedback: ClassVar[bool] = False
     """Whether of_interest_from rises by itself as the operator works; that of all others follows ignore_before."""
+
+    state_types: ClassVar[tuple[type[Any], ...]] = ()
+    """The classes that a snapshot is made of, beside plain values and columns: those a runner must be able to store."""
 
     @abstractmethod
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:

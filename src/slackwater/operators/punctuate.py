@@ -117,6 +117,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         "_step",
         "_windows",
     )
+    state_types = (PunctuateState,)
 
     def __init__(
         self,

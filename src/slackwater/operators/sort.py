@@ -21,7 +21,7 @@ import pyarrow as pa
 from slackwater.columns.row_store import RowStore, RowStoreState
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.kernels.sorting.impatience_sort import ImpatienceSorter, SorterState
-from slackwater.kernels.sorting.pairs import concat
+from slackwater.kernels.sorting.pairs import Piece, concat
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.stream_progress import StreamProgress, insert_only
@@ -53,6 +53,7 @@ class SortOperator(InterestedOperator[SortState]):
     """
 
     __slots__ = ("_holds_ends", "_intervals", "_length", "_no_rows", "_peak", "_progress", "_rows", "_sorter", "_where")
+    state_types = (SortState, RowStoreState, SorterState, Piece, StreamProgress)
 
     def __init__(
         self,

@@ -42,6 +42,7 @@ class UnionOperator(InterestedOperator[UnionState]):
     """
 
     __slots__ = ("_emitted_until", "_no_rows", "_room")
+    state_types = (UnionState, WaitingRoomState, EventBatch)
 
     def __init__(
         self, ports: int, no_rows: pa.RecordBatch, where: str = "union", resume: UnionState | None = None

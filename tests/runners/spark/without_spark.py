@@ -13,6 +13,7 @@ from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.shard import Shard
+from slackwater.runners.spark.shard.shard_state import codec_of
 from slackwater.runners.spark.state.segment_store import Head, SegmentStore
 
 if TYPE_CHECKING:
@@ -106,10 +107,11 @@ class Segments(dict[int, bytes]):
 
     def stored(self, shard: Shard) -> Snapshot:
         """Store a shard, and return what can be read of it."""
-        SegmentStore().save(self, shard.snapshot())
+        codec = codec_of(shard._plan)
+        SegmentStore(codec).save(self, shard.snapshot())
         head = Head.read(self)
         assert head is not None
-        return SegmentStore.load(self, head, {})[1]
+        return SegmentStore.load(codec, self, head, {})[1]
 
 
 def packed_by_tasks(plan: ShardPlan, turn: Sequence[pa.Table], rng: Random) -> list[PackedRow]:

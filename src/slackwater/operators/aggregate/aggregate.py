@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from slackwater.errors import SchemaMismatch
 from slackwater.events.batch import punctuation_like
 from slackwater.operators.aggregate.open_groups import OpenGroups
-from slackwater.operators.aggregate.partials import Partial
+from slackwater.operators.aggregate.partials import Partial, PartialState
 from slackwater.operators.aggregate.recipes import Grouping
 from slackwater.operators.emission import Emission
 from slackwater.operators.interest import InterestedOperator
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from slackwater.events.batch import EventBatch
     from slackwater.events.schema import EventSchema
     from slackwater.operators.aggregate.panes import Panes
-    from slackwater.operators.aggregate.partials import PartialState
     from slackwater.policies.aggregates import Aggregate
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
@@ -72,6 +71,7 @@ class AggregateOperator(InterestedOperator[AggregateState]):
         "_done_before", "_emitted_until", "_grouping", "_no_rows", "_open", "_ordered", "_panes", "_peak", "_progress",
         "_where",
     )  # fmt: skip
+    state_types = (AggregateState, PartialState, StreamProgress)
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ from slackwater.errors import SchemaMismatch
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.operators.aggregate.aggregate import aggregate_schema
 from slackwater.operators.aggregate.open_groups import OpenGroups
-from slackwater.operators.aggregate.partials import Partial
+from slackwater.operators.aggregate.partials import Partial, PartialState
 from slackwater.operators.aggregate.recipes import Grouping
 from slackwater.operators.emission import Emission, band_output
 from slackwater.operators.operator import Operator
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from slackwater.events.schema import EventSchema
     from slackwater.operators.aggregate.group_rows import GroupRows
-    from slackwater.operators.aggregate.partials import PartialState
     from slackwater.policies.aggregates import Aggregate
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
@@ -92,6 +91,7 @@ class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
     """Groups by interval and keys, band by band. Rows are events of the schema, or stand for groups of them."""
 
     __slots__ = ("_bands", "_grouping", "_groups", "_no_rows", "_peak", "_where")
+    state_types = (BandState, PartialState, StreamProgress)
 
     def __init__(
         self,

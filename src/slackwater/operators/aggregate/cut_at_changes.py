@@ -51,6 +51,7 @@ class CutAtChangesOperator(Operator[CutAtChangesState]):
     """Cuts events at the changes of their group. `keys` name the columns that make the group."""
 
     __slots__ = ("_alive", "_keys", "_no_rows", "_peak", "_progress", "_punctuated_until", "_where")
+    state_types = (CutAtChangesState, EventBatch, StreamProgress)
 
     def __init__(
         self,

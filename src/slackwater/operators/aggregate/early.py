@@ -31,7 +31,7 @@ from slackwater.events.kinds import Kind
 from slackwater.kernels.columns.number_rows import compare_rows
 from slackwater.operators.aggregate.aggregate import aggregate_schema
 from slackwater.operators.aggregate.current_groups import CurrentGroups, identity_codec, lay_end_to_end
-from slackwater.operators.aggregate.partials import Partial
+from slackwater.operators.aggregate.partials import Partial, PartialState
 from slackwater.operators.aggregate.recipes import Grouping
 from slackwater.operators.emission import Emission
 from slackwater.operators.operator import Operator
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from slackwater.events.schema import EventSchema
     from slackwater.operators.aggregate.current_groups import Update
-    from slackwater.operators.aggregate.partials import PartialState
     from slackwater.policies.aggregates import Aggregate
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
@@ -83,6 +82,7 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
         "_punctuated_until",
         "_where",
     )
+    state_types = (EarlyAggregateState, PartialState, StreamProgress)
 
     def __init__(
         self,

@@ -88,6 +88,7 @@ class MapWindowsOperator(Operator[MapWindowsState]):
     """
 
     __slots__ = ("_function", "_no_answers", "_ordered", "_progress", "_schema", "_sort", "_step", "_where")
+    state_types = (MapWindowsState, *SortOperator.state_types)
 
     def __init__(
         self,

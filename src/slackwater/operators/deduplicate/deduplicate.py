@@ -95,6 +95,7 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         "_where",
         "_within",
     )
+    state_types = (DeduplicateState, EventBatch, KnownState, PieceState, *SortOperator.state_types)
 
     def __init__(
         self,

@@ -70,6 +70,7 @@ class MatchingOperator(Operator[MatchingState]):
         "_swept_at",
         "_waits",
     )
+    state_types = (MatchingState, WaitingRoomState, EventBatch)
 
     FEW_ROWS: ClassVar[int] = 1024
     """So many rows are not worth a sweep."""

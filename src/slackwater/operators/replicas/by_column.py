@@ -154,6 +154,10 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         "_told",
         "_untimed",
     )
+    state_types = (
+        *(ByColumnState, PunctuateState),
+        *(*MergeMultiset.state_types, *MergeRevisedWithKey.state_types),
+    )
 
     def __init__(
         self,

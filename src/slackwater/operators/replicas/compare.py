@@ -131,6 +131,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         "_step",
         "_tally",
     )
+    state_types = (CompareState, EventIndexState, Replica, EventBatch)
 
     def __init__(
         self,

@@ -40,6 +40,7 @@ class MergeMultiset(RevisedReplicas[MultisetState]):
     """Tells as many of each event as some replica has, and corrects them before they freeze."""
 
     __slots__ = ("_entries",)
+    state_types = (MultisetState, *RevisedReplicas.state_types)
 
     def _empty(self) -> None:
         super()._empty()

@@ -57,6 +57,7 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
     """Merges replicas that come in order. Cost: O(log rows) and one copy of what goes out."""
 
     __slots__ = ("_complete", "_early", "_left_out", "_newest", "_reached")
+    state_types = (OrderedState, *ReplicaMerge.state_types)
 
     strictly: ClassVar[bool] = False
     """Whether a replica may not tell two rows of one time."""

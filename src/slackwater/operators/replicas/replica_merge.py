@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -84,6 +84,7 @@ class ReplicaMerge(Operator[StateT]):
     begins_feedback = True
 
     __slots__ = ("_diverted", "_no_rows", "_ordered", "_replicas", "_sample", "_unheard", "_where")
+    state_types: ClassVar[tuple[type[Any], ...]] = (Replica, EventBatch, LeftOut)
 
     def __init__(
         self,

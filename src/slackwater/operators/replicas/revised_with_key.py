@@ -35,6 +35,7 @@ class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
     """Tells events as the agreement says, and corrects them before they freeze."""
 
     __slots__ = ("_hashes",)
+    state_types = (RevisedState, *RevisedReplicas.state_types)
 
     def __init__(
         self,

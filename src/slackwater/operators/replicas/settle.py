@@ -64,6 +64,7 @@ class SettleOperator(Operator[SettleState]):
     """
 
     __slots__ = ("_codec", "_complete", "_events", "_heap", "_no_rows", "_peak", "_punctuated_until", "_where")
+    state_types = (SettleState, EventIndexState)
 
     def __init__(self, no_rows: pa.RecordBatch, where: str = "settle", resume: SettleState | None = None) -> None:
         self._no_rows = no_rows

@@ -25,8 +25,8 @@ from slackwater.runners.spark.shard.host import RELEASED_SPARK, BatchHost, Shard
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, as_timeout
 from slackwater.runners.spark.shard.metrics import METRICS
 from slackwater.runners.spark.shard.shard import Shard
+from slackwater.runners.spark.shard.shard_state import codec_of
 from slackwater.runners.spark.source import SparkFeed
-from slackwater.runners.spark.state.state_codec import form_of
 from slackwater.runners.spark.storage.places import place_of
 from slackwater.runners.spark.wire.chunks import CHUNK_ROWS
 
@@ -95,8 +95,9 @@ def start_together(
     described = {**plan.described(), "timeout": "none" if longest_silence is None else "some"}
     run, claims = claims_of(session, bindings, place_of(session, checkpoint), frames, described)
     fresh = Shard(plan, timeout=longest_silence)
+    codec = codec_of(plan)
     for state in fresh.snapshot().values():  # what cannot run is refused before Spark starts
-        form_of(state, numbers_of=lambda leaf: (id(leaf),))
+        codec.form_of(state, numbers_of=lambda leaf: (id(leaf),))
     flush = None if at_end is None else Flush(session, run.checkpoint.address, plan.shards)
     packed = _packed(plan, chunk_rows)
     if flush is not None:

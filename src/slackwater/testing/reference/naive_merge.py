@@ -65,6 +65,7 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
     """
 
     __slots__ = ("_bounds", "_codec", "_own", "_told")
+    state_types = (ApartState, EventIndexState, *ReplicaMerge.state_types)
 
     def __init__(
         self,

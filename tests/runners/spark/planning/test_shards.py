@@ -20,6 +20,7 @@ from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.shard import Shard
+from slackwater.runners.spark.shard.shard_state import codec_of
 from slackwater.runners.spark.state import state_codec
 from slackwater.runners.spark.state.segment_store import Head, SegmentStore
 from slackwater.runners.spark.wire.packed_rows import FLUSH, PackedRow
@@ -240,14 +241,17 @@ def test_a_micro_batch_that_is_done_twice_is_stored_as_the_same_bytes(
     plan, rng = _shard_plan(PLANS[name], 2, 2), Random(5)
     tables = [_rows(rng, 120)] * 2 if "replicas" in name else [_rows(rng, 120) for _ in range(2)]
     turns = zip(*(cut(table, rng, 6) for table in tables[: len(plan.pipelines)]), strict=True)
-    kept = {key: (SegmentStore(), Shard(plan), Segments()) for key in shard_keys(plan.shards)}
+    codec = codec_of(plan)
+    kept = {key: (SegmentStore(codec), Shard(plan), Segments()) for key in shard_keys(plan.shards)}
     most = 0
     for turn in turns:
         packed = packed_by_tasks(plan, turn, rng)
         for key, (store, shard, segments) in kept.items():
             other = Segments(segments)
             head = Head.read(other)
-            store_read, snapshot = (SegmentStore(), None) if head is None else SegmentStore.load(other, head, {})
+            store_read, snapshot = (
+                (SegmentStore(codec), None) if head is None else SegmentStore.load(codec, other, head, {})
+            )
             for one, by, into in ((shard, store, segments), (Shard(plan, snapshot), store_read, other)):
                 arrivals = Arrivals()
                 for row in rng.sample(packed, len(packed)):

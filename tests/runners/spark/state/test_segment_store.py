@@ -28,11 +28,13 @@ from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.shard import Shard
+from slackwater.runners.spark.shard.totals import Totals
 from slackwater.runners.spark.source import SparkFeed
 from slackwater.runners.spark.state import segment_cache as resident
 from slackwater.runners.spark.state.segment_store import Head, SegmentStore
+from slackwater.runners.spark.state.state_codec import StateCodec
 from slackwater.runners.spark.wire.chunks import CHUNK_BYTES
-from slackwater.testing.cases import AGGREGATES, INTERVALS
+from slackwater.testing.cases import AGGREGATES, CASES, INTERVALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -93,6 +95,10 @@ def _arrivals(chunks: list[pa.RecordBatch]) -> Arrivals:
     return arrivals
 
 
+_CODEC = StateCodec([Totals, *(one for case in CASES for one in case.operator.state_types)])
+"""For the states of all operators."""
+
+
 def _shown(released: Iterable[tuple[str, pa.RecordBatch]]) -> list[tuple[str, list[Any]]]:
     return [(output, rows.to_pylist()) for output, rows in released]
 
@@ -100,12 +106,12 @@ def _shown(released: Iterable[tuple[str, pa.RecordBatch]]) -> list[tuple[str, li
 def test_a_shard_that_is_stored_and_read_after_each_micro_batch_gives_the_same() -> None:
     """Rows in order and late rows, up to the last."""
     whole, segments = Shard(_plan()), _Segments()
-    SegmentStore().save(segments, whole.snapshot())
+    SegmentStore(_CODEC).save(segments, whole.snapshot())
     late = 0
     for number in range(8):
         head = Head.read(segments)
         assert head is not None
-        store, snapshot = SegmentStore.load(segments, head, {})
+        store, snapshot = SegmentStore.load(_CODEC, segments, head, {})
         shard = Shard(_plan(), snapshot)
         given = _take(shard, number)
         assert given == _take(whole, number)
@@ -126,10 +132,10 @@ def test_a_micro_batch_writes_as_much_however_much_is_held(*, resumed: bool) -> 
 def _written_and_held(batches: int, *, resumed: bool) -> tuple[int, int]:
     """The bytes written by eight micro-batches when as many rows go as come, and the bytes stored then."""
     plan = _plan(patience=batches * _CHUNK)
-    shard, store, segments = Shard(plan), SegmentStore(), _Segments()
+    shard, store, segments = Shard(plan), SegmentStore(_CODEC), _Segments()
     for number in range(batches + 10):
         if resumed and (head := Head.read(segments)) is not None:
-            store, snapshot = SegmentStore.load(segments, head, {})
+            store, snapshot = SegmentStore.load(_CODEC, segments, head, {})
             shard = Shard(plan, snapshot)
         if number == batches + 2:
             segments.written = 0
@@ -140,7 +146,7 @@ def _written_and_held(batches: int, *, resumed: bool) -> tuple[int, int]:
 
 def test_what_is_stored_is_forgotten_at_the_end() -> None:
     """Only the head is left of a shard that holds nothing."""
-    shard, store, segments = Shard(_plan()), SegmentStore(), _Segments()
+    shard, store, segments = Shard(_plan()), SegmentStore(_CODEC), _Segments()
     _take(shard, 0)
     store.save(segments, shard.snapshot())
     assert len(segments.stored) > 1
@@ -151,7 +157,7 @@ def test_what_is_stored_is_forgotten_at_the_end() -> None:
 
 def test_a_missing_or_damaged_segment_is_refused() -> None:
     """With its number, and before anything is made of it."""
-    shard, store, segments = Shard(_plan()), SegmentStore(), _Segments()
+    shard, store, segments = Shard(_plan()), SegmentStore(_CODEC), _Segments()
     _take(shard, 0)
     store.save(segments, shard.snapshot())
     head = Head.read(segments)
@@ -160,10 +166,10 @@ def test_a_missing_or_damaged_segment_is_refused() -> None:
     sound = segments.stored[last]
     segments.stored[last] = sound[:-9]
     with pytest.raises(RunError, match=rf"(?s)truncated or damaged.*segment +{last}"):
-        SegmentStore.load(segments, head, {})
+        SegmentStore.load(_CODEC, segments, head, {})
     del segments.stored[last]
     with pytest.raises(RunError, match=rf"(?s)lacks a segment.*{last}"):
-        SegmentStore.load(segments, head, {})
+        SegmentStore.load(_CODEC, segments, head, {})
 
 
 def test_state_of_another_plan_is_refused() -> None:
@@ -176,7 +182,7 @@ def test_state_of_another_plan_is_refused() -> None:
 def _loaded(segments: _Segments) -> tuple[SegmentStore, Snapshot]:
     head = Head.read(segments)
     assert head is not None
-    return SegmentStore.load(segments, head, {})
+    return SegmentStore.load(_CODEC, segments, head, {})
 
 
 _HOLDERS: dict[str, Callable[[Any], Operator[Any]]] = {
@@ -192,7 +198,7 @@ _HOLDERS: dict[str, Callable[[Any], Operator[Any]]] = {
 @pytest.mark.parametrize("holder", _HOLDERS)
 def test_what_an_operator_holds_is_not_written_again(holder: str, *, resumed: bool) -> None:
     """A few rows more cost a few bytes more, however many wait."""
-    build, store, segments = _HOLDERS[holder], SegmentStore(), _Segments()
+    build, store, segments = _HOLDERS[holder], SegmentStore(_CODEC), _Segments()
     operator, first = build(None), 0
     for rows in (20_000, 100, 100, 100):
         start = np.arange(first, first + rows)
@@ -208,7 +214,7 @@ def test_what_an_operator_holds_is_not_written_again(holder: str, *, resumed: bo
 
 def test_columns_that_several_steps_hold_are_stored_once_and_as_long_as_one_holds_them() -> None:
     """As when a stream is joined with itself."""
-    column, store, segments = np.arange(1_000), SegmentStore(), _Segments()
+    column, store, segments = np.arange(1_000), SegmentStore(_CODEC), _Segments()
     store.save(segments, Snapshot({"left": (column,), "right": (column,)}, {}))
     assert len(segments.stored) == 2
     store, snapshot = _loaded(segments)
@@ -222,7 +228,7 @@ def test_columns_that_several_steps_hold_are_stored_once_and_as_long_as_one_hold
 
 def test_columns_in_memory_are_not_read_again() -> None:
     """Even if others have worked on the shard since: what they stored is read, and no more."""
-    shard, store, segments = Shard(_plan()), SegmentStore(), _Segments()
+    shard, store, segments = Shard(_plan()), SegmentStore(_CODEC), _Segments()
     for number in (0, 1):
         _take(shard, number)
         store.save(segments, shard.snapshot())
@@ -233,7 +239,7 @@ def test_columns_in_memory_are_not_read_again() -> None:
     assert head is not None
     for number in {number for numbers in known for number in numbers} & segments.stored.keys():
         segments.stored[number] = b"nobody reads this"
-    again, snapshot = SegmentStore.load(segments, head, known)
+    again, snapshot = SegmentStore.load(_CODEC, segments, head, known)
     assert len(again.leaves().keys() & known.keys()) > 1
     assert len(again.leaves().keys() - known.keys()) > 1
     assert _take(Shard(_plan(), snapshot), 3) == _take(shard, 3)
@@ -241,7 +247,7 @@ def test_columns_in_memory_are_not_read_again() -> None:
 
 def test_the_number_of_a_segment_says_what_is_in_it() -> None:
     """Equal columns have one segment, as long as one of them is held; of another type, or in other words, another."""
-    store, segments = SegmentStore(), _Segments()
+    store, segments = SegmentStore(_CODEC), _Segments()
     states = {"left": (np.arange(1_000),), "right": (np.arange(1_000),)}
     store.save(segments, Snapshot(states, {}))
     assert len(segments.stored) == 2
@@ -259,7 +265,7 @@ def test_the_number_of_a_segment_says_what_is_in_it() -> None:
 
 def test_no_segment_is_much_larger_than_a_chunk() -> None:
     """Wide rows and long columns are stored in parts, and come back whole; of those that grow, the rest is written."""
-    store, segments = SegmentStore(), _Segments()
+    store, segments = SegmentStore(_CODEC), _Segments()
     wide = pa.record_batch({"text": ["x" * 100_000] * 100})
     long = np.arange(1_500_000).reshape(-1, 2)
     store.save(segments, Snapshot({"step": (wide, long)}, {}))
@@ -301,9 +307,9 @@ class _Executor:
         """Do a micro-batch; return what it gives, and what changed in the state, which is what Spark stores."""
         before = dict(self.segments.stored)
         head = Head.read(self.segments)
-        store, shard = SegmentStore(), Shard(_plan())
+        store, shard = SegmentStore(_CODEC), Shard(_plan())
         if head is not None:
-            store, snapshot = SegmentStore.load(self.segments, head, self._known)
+            store, snapshot = SegmentStore.load(_CODEC, self.segments, head, self._known)
             shard = Shard(_plan(), snapshot)
         given = _take(shard, number)
         store.save(self.segments, shard.snapshot())

@@ -22,9 +22,11 @@ from slackwater.operators.operator import Operator, StatelessOperator
 from slackwater.operators.replicas.compare import CompareReplicasOperator
 from slackwater.operators.replicas.replica_merge import ReplicaMerge
 from slackwater.operators.stream_progress import StreamProgress
+from slackwater.runners.spark.shard.idle_sources import SourceActivity
+from slackwater.runners.spark.shard.totals import Totals
 from slackwater.runners.spark.state import state_codec
 from slackwater.runners.spark.state.segments import seal, unseal
-from slackwater.runners.spark.state.state_codec import form_of, value_of
+from slackwater.runners.spark.state.state_codec import StateCodec
 from slackwater.runners.spark.state.stored_columns import rows_of
 from slackwater.testing.cases import CASES
 from slackwater.testing.torture import TICK, Cut, TortureCase, operators_found, schedule
@@ -42,6 +44,10 @@ _EXAMPLES = settings(max_examples=max(4, settings().max_examples // 5))
 _MERGES = [case for case in CASES if issubclass(case.operator, (ReplicaMerge, CompareReplicasOperator))]
 
 
+_CODEC = StateCodec([SourceActivity, Totals, *(one for case in CASES for one in case.operator.state_types)])
+"""For the states of all operators."""
+
+
 class _Storage:
     """Segments, and the columns that have one."""
 
@@ -53,11 +59,13 @@ class _Storage:
         """Store a value; return its form as text."""
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(state_codec, "_SMALL", self._small)
-            return json.dumps(form_of(value, self._numbers_of), allow_nan=False)
+            return json.dumps(_CODEC.form_of(value, self._numbers_of), allow_nan=False)
 
     def read(self, text: str) -> Any:
         """Make the value again."""
-        return value_of(json.loads(text), lambda numbers, read: read(unseal(self._segments[numbers[0]], numbers)))
+        return _CODEC.value_of(
+            json.loads(text), lambda numbers, read: read(unseal(self._segments[numbers[0]], numbers))
+        )
 
     def _numbers_of(self, leaf: Leaf) -> tuple[int]:
         self._segments[len(self._segments)] = seal(rows_of(leaf))
@@ -215,8 +223,8 @@ def test_large_columns_have_segments_and_small_ones_none() -> None:
     numbers = pa.record_batch({"n": range(128)})
     large = [np.zeros(128), np.zeros((8, 16)), pa.array(["x" * 2_000]), numbers, pa.Table.from_batches([numbers])]
     small = [np.zeros(127), _ROWS.column(0), _ROWS, pa.Table.from_batches([_ROWS])]
-    assert [form_of(leaf, _by_identity)["segments"] for leaf in large] == [[id(leaf)] for leaf in large]
-    assert all("segments" not in form_of(leaf, _by_identity) for leaf in small)
+    assert [_CODEC.form_of(leaf, _by_identity)["segments"] for leaf in large] == [[id(leaf)] for leaf in large]
+    assert all("segments" not in _CODEC.form_of(leaf, _by_identity) for leaf in small)
 
 
 def _by_identity(leaf: object) -> tuple[int]:
@@ -226,7 +234,9 @@ def _by_identity(leaf: object) -> tuple[int]:
 def test_a_set_is_written_in_one_order() -> None:
     """Its own order differs from process to process; what is written should not."""
     letters = [bytes([code]) for code in range(97, 123)]
-    assert form_of(frozenset(letters), _by_identity)["set"] == [form_of(letter, _by_identity) for letter in letters]
+    assert _CODEC.form_of(frozenset(letters), _by_identity)["set"] == [
+        _CODEC.form_of(letter, _by_identity) for letter in letters
+    ]
 
 
 class _Unlisted(NamedTuple):
@@ -237,7 +247,7 @@ class _Unlisted(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class StreamProgressOfAnother:
-    """A class that is not in the list."""
+    """A class that no operator names."""
 
     punctuated: int
 
@@ -258,7 +268,7 @@ def test_what_cannot_come_back_as_it_was_is_not_stored(value: object) -> None:
     """Not even as a part, and not as something that it derives from."""
     for holder in (value, (1, (value,)), {1: value}):
         with pytest.raises(PlanError, match=r"(?s)cannot store the state of this step.*type"):
-            form_of(holder, numbers_of=_by_identity)
+            _CODEC.form_of(holder, numbers_of=_by_identity)
 
 
 @pytest.mark.parametrize(
@@ -305,4 +315,4 @@ def test_a_form_that_nobody_wrote_is_refused(form: Any, complaint: str) -> None:
     rows = rows_of(np.arange(2))
     for whole in (form, [1, form], {"set": [form]}):
         with pytest.raises(RunError, match=rf"(?s)stored state .*{complaint}.*hint"):
-            value_of(whole, lambda _, read: read(rows))
+            _CODEC.value_of(whole, lambda _, read: read(rows))

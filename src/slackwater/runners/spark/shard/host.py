@@ -17,6 +17,7 @@ from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.metrics import METRICS, METRICS_SPARK, Metrics
 from slackwater.runners.spark.shard.shard import Shard
+from slackwater.runners.spark.shard.shard_state import codec_of
 from slackwater.runners.spark.state.segment_cache import keep_resident, take_resident
 from slackwater.runners.spark.state.segment_store import Head, SegmentStore
 from slackwater.runners.spark.wire.arrow_bytes import to_buffer
@@ -67,6 +68,7 @@ class ShardHost(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Say what is stored."""
         self._handle = handle
+        self._codec = codec_of(self._plan)
         self._segments = _StoredSegments(handle.getMapState("segments", "number long", "segment binary"))
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -131,8 +133,8 @@ class ShardHost(StatefulProcessor):
     def _resumed(self, place: Place) -> tuple[SegmentStore, Shard]:
         head = Head.read(self._segments)
         if head is None:
-            return SegmentStore(), Shard(self._plan, timeout=self._timeout)
-        store, snapshot = SegmentStore.load(self._segments, head, take_resident(place))
+            return SegmentStore(self._codec), Shard(self._plan, timeout=self._timeout)
+        store, snapshot = SegmentStore.load(self._codec, self._segments, head, take_resident(place))
         return store, Shard(self._plan, snapshot, self._timeout)
 
 

@@ -24,13 +24,12 @@ import pyarrow as pa
 from slackwater.errors import RunError, message
 from slackwater.runners.in_process.snapshot import Snapshot
 from slackwater.runners.spark.state.segments import seal, unseal
-from slackwater.runners.spark.state.state_codec import form_of, value_of
 from slackwater.runners.spark.state.stored_columns import description_of, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slackwater.runners.spark.state.state_codec import Form, Numbers, ReadLeaf
+    from slackwater.runners.spark.state.state_codec import Form, Numbers, ReadLeaf, StateCodec
     from slackwater.runners.spark.state.stored_columns import Leaf
 
 _HEAD: Final = 0
@@ -80,7 +79,8 @@ class Head:
 class SegmentStore:
     """What is stored of one shard, and under which numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, codec: StateCodec) -> None:
+        self._codec = codec
         # By identity. The leaf itself is kept too: while it lives no other object can have its identity.
         self._kept: dict[int, tuple[Numbers, Leaf]] = {}
 
@@ -105,7 +105,7 @@ class SegmentStore:
 
         before = _all_numbers(self._kept)
         stored = set(before)
-        steps = {step: form_of(state, numbers_of) for step, state in snapshot.items()}
+        steps = {step: self._codec.form_of(state, numbers_of) for step, state in snapshot.items()}
         # In an order of their own: what is stored must not depend on where objects lie in memory.
         for number in sorted(before - _all_numbers(kept)):
             segments.remove(number)
@@ -113,7 +113,9 @@ class SegmentStore:
         Head(snapshot.plan, steps).write(segments)
 
     @classmethod
-    def load(cls, segments: SegmentMap, head: Head, known: Mapping[Numbers, Leaf]) -> tuple[SegmentStore, Snapshot]:
+    def load(
+        cls, codec: StateCodec, segments: SegmentMap, head: Head, known: Mapping[Numbers, Leaf]
+    ) -> tuple[SegmentStore, Snapshot]:
         """Read what was saved; columns whose numbers are known are taken from memory."""
         # Columns that several places have are one object again: the segment is theirs as long as one has them.
         leaves: dict[Numbers, Leaf] = {}
@@ -123,8 +125,8 @@ class SegmentStore:
                 leaves[numbers] = known[numbers] if numbers in known else read(_stored(segments, numbers))
             return leaves[numbers]
 
-        steps = {step: value_of(form, leaf_of) for step, form in head.steps.items()}
-        store = cls()
+        steps = {step: codec.value_of(form, leaf_of) for step, form in head.steps.items()}
+        store = cls(codec)
         store._kept = {id(leaf): (numbers, leaf) for numbers, leaf in leaves.items()}
         return store, Snapshot(steps, head.plan)
 
