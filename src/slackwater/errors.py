@@ -1,15 +1,14 @@
 """Everything Slackwater raises, as one tree.
 
-    SlackwaterError
-    ├── PlanError            a pipeline that cannot work, refused when it is built
-    │   ├── NeedsOrder           an order-sensitive step on a stream that is neither ordered nor punctuated
-    │   ├── SchemaMismatch       columns that are missing, clash, or have a type the step cannot use
-    │   └── BadDuration          a length of time that cannot be read, or does not fit the stream's time
-    └── RunError             a stream that broke a promise, or a user's function that failed, while running
+    SlackwaterError ├── PlanError            a pipeline that cannot work, refused when it is built │   ├── NeedsOrder
+    an order-sensitive step on a stream that is neither ordered nor punctuated │   ├── SchemaMismatch       columns that
+    are missing, clash, or have a type the step cannot use │   └── BadDuration          a length of time that cannot be
+    read, or does not fit the stream's time └── RunError             a stream that broke what was declared of it, or a
+    user's function that failed, while running
         ├── BadElement           an element that contradicts the elements before it
         │   ├── BrokenPunctuation    it concerns time that a punctuation had closed
         │   ├── BrokenOrder          it is older than its predecessor on a stream declared ordered
-        │   ├── LateEvent            it came after its time was complete, at a step that was told to refuse such
+        │   ├── LateEvent            it came after its time was complete, at a step that refuses such
         │   ├── UnknownEvent         it adjusts an event that is not there
         │   ├── BackwardInterval     it ends before it starts
         │   ├── BadTime              its time is missing, or cannot be held in int64 microseconds
@@ -22,8 +21,8 @@
 
 and one that is no error: Interrupted, a KeyboardInterrupt that says what a query holds and how it goes on.
 
-Each message follows one formula, laid out by `message`: where, what was promised, what came, what to do. A text that
-is said in several places has a named constructor below, so that it is written and tested once.
+Each message follows one formula, laid out by `message`: where, what was expected, what came, what to do. A text that
+is used in several places has a named constructor below, so that it is written and tested once.
 """
 
 from __future__ import annotations
@@ -148,7 +147,7 @@ class BrokenOrder(BadElement):
 
 
 class LateEvent(BadElement):
-    """An event came after its time was said to be complete, at a step that was told to refuse such events."""
+    """An event came after its time was complete, at a step that refuses such events."""
 
     @classmethod
     def of(cls, where: str, event: object, time: str, complete_before: str) -> LateEvent:
@@ -202,7 +201,7 @@ class BadTime(BadElement):
 
     @classmethod
     def late(cls, where: str, row: object, column: str) -> BadTime:
-        """A row without a time came to a step that was told to refuse late rows."""
+        """A row without a time came to a step that refuses late rows."""
         return cls(
             message(
                 f"{where} got a row without a time, and such rows are late here",

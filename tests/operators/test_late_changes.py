@@ -79,6 +79,6 @@ def test_an_event_whose_end_is_brought_forward_too_late_keeps_the_former_one() -
 
 def test_a_late_change_can_be_refused() -> None:
     """With the change, and the punctuation that it contradicts."""
-    operator = LateChangesOperator(_SCHEMA, Late.raise_error(), "judge#1")
-    with pytest.raises(BrokenPunctuation, match=r"step 'judge#1'(.|\n)*complete before  5"):
+    operator = LateChangesOperator(_SCHEMA, Late.raise_error(), "late_changes#1")
+    with pytest.raises(BrokenPunctuation, match=r"step 'late_changes#1'(.|\n)*complete before  5"):
         operator.on_batch(0, batch_of([Punctuate(5), Insert(_A, 3, 9)], _PAYLOAD))

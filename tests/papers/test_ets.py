@@ -368,7 +368,7 @@ def test_section_5_a_tuple_before_the_promise_is_late() -> None:
     case.slow.push(_row(1_599, 2))
     case.slow.push(_row(1_601, 3))
     case.query.work()
-    assert case.query.counters()["judge#1"].late == 1
+    assert case.query.counters()["source_lateness#1"].late == 1
     case.query.close()
     assert case.seen == [0, 1, 3]
 

@@ -31,19 +31,19 @@ def test_late_changes_are_diverted_and_the_rest_goes_on(keyed: bool) -> None:
     """With the bound that they missed; a change of an event that came late goes with it."""
     result = _log(late=sw.Late.divert(), keyed=keyed).settle().run()
     assert result.table["k"].to_pylist() == ["a", "b"]
-    assert result.late["judge#1"].to_pylist() == [
+    assert result.late["late_changes#1"].to_pylist() == [
         {"at": 3, "until": 8, "k": "late", "change": "insert", "until_before": None, "late_bound": 5, "late_by": 2},
         {"at": 3, "until": 9, "k": "late", "change": "adjust", "until_before": 8, "late_bound": 5, "late_by": 0},
     ]
-    assert result.counters["judge#1"].late == 2
+    assert result.counters["late_changes#1"].late == 2
 
 
 def test_late_changes_are_dropped_and_counted_or_refused() -> None:
     """As for any other step with a policy; without one they are refused by the source."""
     dropped = _log(late=sw.Late.drop()).settle().run()
     assert dropped.table["k"].to_pylist() == ["a", "b"]
-    assert dropped.counters["judge#1"].late == 2
-    with pytest.raises(BrokenPunctuation, match="step 'judge#1'"):
+    assert dropped.counters["late_changes#1"].late == 2
+    with pytest.raises(BrokenPunctuation, match="step 'late_changes#1'"):
         _log(late=sw.Late.raise_error()).run()
     with pytest.raises(BrokenPunctuation, match="source 'source#1'"):
         _log().run()

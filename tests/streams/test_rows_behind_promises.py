@@ -95,7 +95,7 @@ def test_late_rows_are_dropped_moved_or_refused_as_the_user_says() -> None:
     moved = _Case(lambda stream: stream.sort(), late=sw.Late.adjust())
     moved.query.close()
     assert moved.seen == [5, 8, 8, 8, 9]
-    with pytest.raises(LateEvent, match=r"(?s)step 'judge#1'.*complete before"):
+    with pytest.raises(LateEvent, match=r"(?s)step 'source_lateness#1'.*complete before"):
         _Case(lambda stream: stream.sort(), late=sw.Late.raise_error())
 
 
@@ -103,7 +103,7 @@ def test_a_policy_of_the_stream_is_kept_behind_a_step_with_a_patience_too() -> N
     """Each judges by what it knows; without one, the step with the patience judges alone."""
     source = sw.PushSource({"at": _AT})
     chosen = sw.stream(source, time="at", punctuations=_SKEW, late=sw.Late.drop()).sort(patience="1s")
-    assert "judge#1 late rows dropped" in chosen.explain()
+    assert "source_lateness#1 late rows dropped" in chosen.explain()
     alone = sw.stream(source, time="at", punctuations=_SKEW).sort(patience="1s")
     assert "judge" not in alone.explain()
 

@@ -312,7 +312,7 @@ def test_a_source_that_promises_on_demand_is_asked_while_rows_wait() -> None:
     assert query.counters()["sort#1"].buffered == 0
     source.push(_dated(4.9))
     query.work()
-    assert query.counters()["judge#1"].late == 1
+    assert query.counters()["source_lateness#1"].late == 1
     query.close()
     assert seen == [4, 4.5, 5, 5]
 

@@ -187,7 +187,7 @@ class SideOutput(Node):
     def reason(self) -> str:
         """What the rows are."""
         if self.output == LATE:
-            return "the rows that came after their time was said to be complete"
+            return "the rows that came after their time was complete"
         if self.output == LEFT_OUT:
             return "the rows that the merge did not emit: contradicted, or passed over"
         return "one output for each patience; this one waits longer than those before it"
@@ -211,7 +211,7 @@ class SourceNode(Node):
 
     @property
     def schema(self) -> EventSchema:
-        """The columns of the feed, time columns told apart."""
+        """The columns of the feed, time columns distinguished."""
         return self.event_schema
 
     @property

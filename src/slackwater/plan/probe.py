@@ -85,7 +85,8 @@ def probe_window_function(
 ) -> pa.Schema:
     """Learn the columns that a function over the rows of a window answers.
 
-    One that is said to answer the same in whatever order its rows come is asked again, with the same rows backwards.
+    One that is declared to return the same in whatever order its rows come is asked again, with the same rows
+    backwards.
     """
     rows = _made_up_window(schema)
     try:

@@ -67,5 +67,5 @@ def changes(
     extent = Extent.POINTS if until is None else Extent.INTERVALS
     facts = Properties(extent=extent, punctuated=punctuated, insert_only=False)
     node = SourceNode(name or feed.name, feed, columns, facts, Punctuations.none())
-    judged = node if late is None else LateChanges(node, late)
-    return RevisedStream(AssumeKeyed(judged) if keyed else judged)
+    checked = node if late is None else LateChanges(node, late)
+    return RevisedStream(AssumeKeyed(checked) if keyed else checked)

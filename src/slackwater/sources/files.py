@@ -30,7 +30,7 @@ def from_path(path: Path, name: str | None = None) -> ReadFeed:
         raise PlanError(message("there is no such file, or nothing readable in this folder", {"path": path}))
     if len({file.suffix for file in files}) > 1 or files[0].suffix not in _FORMATS:
         facts = {"path": path, "formats": ", ".join(_FORMATS)}
-        raise PlanError(message("cannot tell the format of these files from their ending", facts))
+        raise PlanError(message("the ending of these files does not name a known format", facts))
     read_schema, read = _FORMATS[files[0].suffix]
     with _naming(files[0]):
         schema = read_schema(files[0])

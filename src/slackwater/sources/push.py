@@ -1,7 +1,7 @@
 """A live source: rows are pushed into it, from any thread, while a query reads it.
 
-Invariant: arrivals are stamped, and the present is promised, under one lock; so no row can get a stamp that is older
-than a promise made before it came.
+Invariant: arrivals are stamped, and punctuations of the present made, under one lock; so no row can get a stamp that is
+older than a punctuation made before it came.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BACKLOG = 16
 """So many waiting pushes are taken together. Of fewer each goes all the way by itself: the first is out sooner, and one
 that stops the query does not take those before it along."""
 
-_FAILED = "its feeder said so by fail(); mend that, and open a new query"
+_FAILED = "its feeder called fail(); mend that, and open a new query"
 CAPACITY = 1_000_000
 """How many rows may wait by default before push() blocks: about 100 MB of rows of 100 bytes."""
 
@@ -116,7 +116,7 @@ class PushSource:
         """Say that the feeder has died: no more rows will come, and those that came are not all there should be.
 
         The query takes what was pushed before, and then stops with SourceFailed, whose cause is the error. Closing
-        instead would tell it that everything was sent. May be called from any thread; only the first failure counts.
+        instead would mean that everything was sent. May be called from any thread; only the first failure counts.
 
         >>> source = PushSource({"x": pa.int64()}, name="clicks")
         >>> source.fail(ConnectionError("the broker is gone"))
@@ -125,7 +125,7 @@ class PushSource:
         slackwater.errors.SourceFailed: a source could not be read
             source  clicks
             cause   ConnectionError: the broker is gone
-            hint: its feeder said so by fail(); mend that, and open a new query
+            hint: its feeder called fail(); mend that, and open a new query
         """
         if not isinstance(error, BaseException):
             hint = 'pass the exception: except Exception as error: source.fail(error), or RuntimeError("what happened")'

@@ -1,11 +1,11 @@
-"""Several plans of one query race: the merged stream follows whichever is ahead, and the others skip what it has told.
+"""Several plans of one query race: the merged stream follows whichever is ahead, and the others skip what it has sent.
 
 Plans that give the same stream may be fast at different times: one that is dear for small values, one for large ones.
 Each is driven by a thread of its own and pushes what it gives into a merge of replicas. The merge says what it needs no
 more; a plan that has fallen behind leaves that out, and is there when the other becomes slow (fast-forward).
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, sections V-D and VI-E.3.
 
-Invariant: the merged stream tells what each plan would have told alone. No thread is started here: plans are driven by
+Invariant: the merged stream has what each plan would have sent alone. No thread is started here: plans are driven by
 threads of the user's, or by hand. The same can be done between processes, with any transport instead of the push:
 what counts is that `PushSource.wanted_from` of one query comes to `Query.ignore_before` of the other.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from slackwater.progress.clock import Clock
 
 BATCH_ROWS = 1_000
-"""Rows that a plan takes at once: what it has begun it ends, though the others may have told it in the meantime."""
+"""Rows that a plan takes at once: what it has begun it ends, though the others may have sent it in the meantime."""
 
 
 class Race:

@@ -85,7 +85,7 @@ def _same(value: Any, kept: Any) -> bool:
     if isinstance(value, datetime) and isinstance(kept, datetime) and (value.tzinfo is None) != (kept.tzinfo is None):
         return value.replace(tzinfo=None) == kept.replace(tzinfo=None)
     if isinstance(value, datetime) and isinstance(kept, datetime) and value.tzinfo is not None:
-        # Python calls no two local times equal that are told twice in a night, not even the same moment.
+        # Python calls no two local times equal that come twice in a night, not even the same moment.
         return value.astimezone(UTC) == kept.astimezone(UTC)
     if isinstance(kept, float):
         return math.isnan(kept) if value != value else math.isclose(value, kept, rel_tol=1e-6)  # noqa: PLR0124

@@ -11,7 +11,7 @@ import pyarrow as pa
 from slackwater.errors import PlanError, SchemaMismatch, message
 from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.plan.node import SourceNode
-from slackwater.plan.nodes.source_promises import SourceLateness
+from slackwater.plan.nodes.source_lateness import SourceLateness
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
 from slackwater.policies.punctuations import Punctuations, When
 from slackwater.sources.files import from_path
@@ -45,7 +45,7 @@ def stream(
     of one of these), an iterable of mappings, a PushSource, a DataFrame of Spark, streaming or not, or Parquet files
     that Spark finds (`parquet_files`). `time` names the column of event times; `until` the column of their ends,
     exclusive, where null means "not known yet".
-    `punctuations` says when a live source may promise that a time is complete. A row that comes behind a promise is
+    `punctuations` says when a live source punctuates by the clock. A row that comes behind such a punctuation is
     late: by default it goes to the late output, with the bound it missed, and `late` says what else becomes of it. A
     sort() or in_bands() with a patience decides by its own policy, unless `late` was given here.
 
@@ -63,15 +63,15 @@ def stream(
     """
     feed = feed_of(source, name, schema)
     event_schema = EventSchema.of(feed.schema, time, until, "stream")
-    said = punctuations or Punctuations.none()
-    if said.when is not When.NEVER:
-        _require_promise(feed, event_schema, said)
-    if _lets_untimed_in(untimed_is_late, feed, said):
+    chosen = punctuations or Punctuations.none()
+    if chosen.when is not When.NEVER:
+        _require_punctuating(feed, event_schema, chosen)
+    if _lets_untimed_in(untimed_is_late, feed, chosen):
         event_schema = event_schema.with_untimed_rows()
     extent = Extent.POINTS if until is None else Extent.INTERVALS
-    facts = Properties(extent=extent, punctuated=said.when is not When.NEVER, untimed=untimed_is_late)
-    node = SourceNode(name or feed.name, feed, event_schema, facts, said)
-    if said.when is not When.NEVER:
+    facts = Properties(extent=extent, punctuated=chosen.when is not When.NEVER, untimed=untimed_is_late)
+    node = SourceNode(name or feed.name, feed, event_schema, facts, chosen)
+    if chosen.when is not When.NEVER:
         return DisorderedStream(SourceLateness.behind(node, late))
     if late is not None:
         facts_given, hint = {"late": late}, "give it to sort(patience=..., late=...), which says when a row is late"
@@ -89,7 +89,7 @@ def arrivals(
     """Make a stream whose events happen when they arrive: stamped by the clock, so ordered by nature.
 
     The stamp is the time column "arrived_at". A step that waits for this source may ask it how far it has come; it
-    then promises the present (on-demand punctuations, the default).
+    then punctuates up to the present (on-demand punctuations, the default).
     """
     feed = feed_of(source, name, schema)
     return OrderedStream(_without_times(feed, name, Stamps.INTERNAL, punctuations or Punctuations.on_demand()))
@@ -150,22 +150,22 @@ def _without_times(feed: Feed, name: str | None, stamps: Stamps, punctuations: P
     return SourceNode(name or feed.name, feed, schema, Properties(order=Order.TIES, stamps=stamps), punctuations)
 
 
-def _lets_untimed_in(untimed_is_late: bool, feed: Feed, said: Punctuations) -> bool:
-    """Refuse rows without a time where promises of the source say what is complete: none of its rows may be late."""
+def _lets_untimed_in(untimed_is_late: bool, feed: Feed, chosen: Punctuations) -> bool:
+    """Refuse rows without a time where the source punctuates by the clock: none of its rows may be late."""
     if not isinstance(untimed_is_late, bool):
         raise PlanError(message("untimed_is_late= is True or False", {"got": repr(untimed_is_late)}))
-    if untimed_is_late and said.when is not When.NEVER:
-        facts, hint = {"source": feed.name, "punctuations": said}, "leave punctuations out, and have patience instead"
+    if untimed_is_late and chosen.when is not When.NEVER:
+        facts, hint = {"source": feed.name, "punctuations": chosen}, "leave punctuations out, and have patience instead"
         raise PlanError(message("untimed_is_late=True does not go with punctuations of the source", facts, hint))
     return untimed_is_late
 
 
-def _require_promise(feed: Feed, schema: EventSchema, said: Punctuations) -> None:
+def _require_punctuating(feed: Feed, schema: EventSchema, chosen: Punctuations) -> None:
     """Refuse punctuations that a source with times of its own could not make."""
-    facts = {"source": feed.name, "punctuations": said}
+    facts = {"source": feed.name, "punctuations": chosen}
     if not feed.live:
         raise PlanError(message("only a live source punctuates by the clock", facts, "leave punctuations out"))
-    if said.skew is None:
+    if chosen.skew is None:
         hint = 'say the greatest skew between two arrivals: Punctuations.on_demand(skew="2s")'
         raise PlanError(message("punctuating by the clock needs a skew where rows bring their own times", facts, hint))
     if not schema.calendar:

@@ -17,6 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import slackwater.operators
+import slackwater.plan.nodes
 from slackwater.events.elements import Insert, Punctuate, elements_of
 from slackwater.operators.operator import Operator
 from slackwater.progress.instants import BEGINNING, Instant
@@ -151,9 +152,13 @@ def _cut(stream: EventBatch, cut: Cut, rng: Random) -> list[EventBatch]:
 
 
 def operators_found() -> list[type[Operator[Any]]]:
-    """Every operator that can be built, found by importing all of slackwater.operators."""
+    """Every operator that can be built, found by importing all operators, and nodes that have theirs beside them."""
     found: set[type[Operator[Any]]] = set()
-    for module in pkgutil.walk_packages(slackwater.operators.__path__, "slackwater.operators."):
+    modules = [
+        *pkgutil.walk_packages(slackwater.operators.__path__, "slackwater.operators."),
+        *pkgutil.walk_packages(slackwater.plan.nodes.__path__, "slackwater.plan.nodes."),
+    ]
+    for module in modules:
         members = vars(importlib.import_module(module.name)).values()
         found |= {member for member in members if inspect.isclass(member) and issubclass(member, Operator)}
     return sorted((one for one in found if not inspect.isabstract(one)), key=lambda one: one.__name__)

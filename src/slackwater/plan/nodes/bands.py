@@ -24,7 +24,7 @@ from slackwater.plan.nodes.aggregating import columns_summed_up, summed_up_in_wo
 from slackwater.plan.nodes.combining import Union
 from slackwater.plan.nodes.ordering import Punctuate, Sort
 from slackwater.plan.nodes.rows import AssignWindow
-from slackwater.plan.nodes.source_promises import without_source_lateness
+from slackwater.plan.nodes.source_lateness import without_source_lateness
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.plan.traits import PunctuationUse, Traits
 from slackwater.policies.windows import Hopping, Tumbling
@@ -119,7 +119,7 @@ class BandedAggregate(StepNode):
 def split_by_lateness(node: Node, lateness: Lateness, *, in_order: bool) -> list[Node]:
     """Split rows by how late they are, by the times they came with; return the stream of each band, in order or not.
 
-    A window moves events to its start. Patience is meant for the times before that, so rows are judged before they are
+    A window moves events to its start. Patience is meant for the times before that, so rows are split before they are
     given windows, and the steps from the first window on are done in every band. But windows side by side are complete
     one after the other, and no row is late for one that is not.
     """

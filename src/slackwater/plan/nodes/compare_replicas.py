@@ -49,7 +49,7 @@ class CompareReplicas(StepNode):
 
     @property
     def properties(self) -> Properties:
-        """Contradictions come when their events end, in no order of starts; how far all were compared is said."""
+        """Contradictions come when their events end, in no order of starts, with punctuations."""
         facts = [replica.properties for replica in self.replicas]
         extents = {one.extent for one in facts}
         extent = extents.pop() if len(extents) == 1 else Extent.INTERVALS
@@ -57,7 +57,7 @@ class CompareReplicas(StepNode):
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """An event of one replica meets the same of another."""
+        """An event of one replica is compared with the same of another."""
         return columns_of_events(self.replicas[0])
 
     def details(self) -> str:

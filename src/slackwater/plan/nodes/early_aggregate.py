@@ -1,4 +1,4 @@
-"""The plan node of answers that do not wait: an aggregate that is told at once, and revised as rows come."""
+"""The plan node of answers that do not wait: an aggregate that is sent at once, and revised as rows come."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class EarlyAggregate(GroupingNode):
-    """Sums up the events of each window and the key columns, and tells what it has, again and again."""
+    """Sums up the events of each window and the key columns, and sends what it has, again and again."""
 
     verb = "aggregate_early"
     traits = Traits()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class LatenessStep(UnaryNode):
-    """A step that says what is complete, a patience behind the newest time, and so which rows are late."""
+    """A step that punctuates, a patience behind the newest time, and so decides which rows are late."""
 
     lateness: Lateness
 
@@ -112,7 +112,7 @@ class LatenessStep(UnaryNode):
 
 @dataclass(frozen=True, eq=False)
 class Punctuate(LatenessStep):
-    """Says what is complete, and deals the rows by how late they are.
+    """Punctuates, and splits the rows by how late they are.
 
     Several patiences make as many bands: band 0 is the main output, the others and the late rows are side outputs.
     """
@@ -241,7 +241,7 @@ class Sort(UnaryNode):
 
 
 def _refuse_unless_whole(patiences: tuple[Duration, ...], time: TimeColumn) -> None:
-    """Refuse to move rows to bounds that their time column cannot tell: two times would be shown as one."""
+    """Refuse to move rows to bounds that their time column cannot hold: two times would be shown as one."""
     odd = next((one for one in patiences if one % time.tick), None)
     if odd is not None:
         facts = {"patience": format_duration(odd), "column": f"{time.name} ({time.type})"}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowsToGroups:
-    """What becomes of rows once they are judged: steps that give them windows, and groups."""
+    """What becomes of rows once it is known which are late: steps that give them windows, and groups."""
 
     steps: tuple[StepNode, ...]
     groups: GroupRows

@@ -2,7 +2,7 @@
 
 The less is known, the more must be remembered: nothing but a time for strictly ordered replicas, every event that is
 not frozen for replicas that are revised. Replicas that come later than others need a merge that remembers events, too:
-what one of them tells beyond what it may speak for must not keep the others from telling what lies before.
+what one of them has beyond where it is complete must not keep the others from sending what lies before.
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, sections IV-D and V-B.
 """
 
@@ -62,7 +62,7 @@ class Attendance:
     """The replicas that nobody reads until they are attached."""
 
     complete_from: Mapping[Port, Instant] = field(default_factory=dict)
-    """From when on replicas tell everything, of those that do not tell everything from the beginning."""
+    """From when on replicas are complete, of those that are not complete from the beginning."""
 
     changes: bool = False
     """Whether replicas may be attached while the query runs; those on standby are there to be."""
@@ -75,7 +75,7 @@ class Attendance:
 
 @dataclass(frozen=True, eq=False)
 class MergeReplicas(StepNode):
-    """Tells once what several replicas of one stream tell, each in its own way."""
+    """Emits once what several replicas of one stream have, each in its own way."""
 
     replicas: tuple[Node, ...]
     agreement: Agreement
@@ -140,7 +140,7 @@ class MergeReplicas(StepNode):
 
     @property
     def revises(self) -> bool:
-        """Whether events may be revised after they were told."""
+        """Whether events may be revised after they were sent."""
         return self.case in {Case.R3, Case.R4} and self.agreement.emit is not Emit.FROZEN
 
     @property
@@ -164,7 +164,7 @@ class MergeReplicas(StepNode):
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """An event of one replica meets the same of another."""
+        """An event of one replica is merged with the same of another."""
         return columns_of_events(self.replicas[0])
 
     def column_inputs(self, column: str) -> list[tuple[Node, str]]:
@@ -180,7 +180,7 @@ class MergeReplicas(StepNode):
         return {LEFT_OUT: (left_out_schema(self.schema, self.verb), rows)}
 
     def details(self) -> str:
-        """How many, the case, who does not take part at once, and when events are told where that is chosen."""
+        """How many, the case, who does not take part at once, and when events are sent where that is chosen."""
         standby, later = len(self.attendance.standby), len(self.attendance.complete_from)
         parts = [f"of {len(self.replicas)}", f"case {self.case.name}"]
         parts += [f"{standby} on standby"] * bool(standby)
@@ -190,7 +190,7 @@ class MergeReplicas(StepNode):
         return ", ".join(parts)
 
     def reason(self) -> str:
-        """Why this case, and when events are told where that is not just when they come, or are frozen."""
+        """Why this case, and when events are sent where that is not just when they come, or are frozen."""
         parts = [self.case.value]
         parts += ["replicas come and go"] * (not self.attendance.fixed)
         parts += [str(self.agreement)] * self.revises
@@ -204,7 +204,7 @@ class MergeReplicas(StepNode):
         return all(replica.properties.insert_only for replica in self.replicas)
 
     def build(self, step: str, resume: Any = None) -> ReplicaMerge[Any]:
-        """Make the operator; replicas that do not take part from the beginning are left out, or told from when on."""
+        """Make the operator; replicas that come later are left out, or count from a time on."""
         merge = self._built(f"step {step!r}", resume)
         if self.known:
             merge.take_for_replicas()
@@ -237,8 +237,8 @@ class MergeReplicas(StepNode):
 def has_one_tie_order(node: Node) -> bool:
     """Whether rows of one time come in an order that follows from what the stream holds: what case R1 needs.
 
-    A grouped aggregate sends its groups as they come, and a union whichever input is first; of rows that are only said
-    to come in order of time, nothing is known. Paper: ICDE 2012, section IV-D, examples 2 to 5.
+    A grouped aggregate sends its groups as they come, and a union whichever input is first; of rows that are only
+    declared to come in order of time, nothing is known. Paper: ICDE 2012, section IV-D, examples 2 to 5.
     """
     if node.properties.order is Order.STRICT or node.traits.tie_order is TieOrder.CANONICAL:
         return True
@@ -246,7 +246,7 @@ def has_one_tie_order(node: Node) -> bool:
 
 
 def refuse_clocks(replica: Node) -> None:
-    """Refuse replicas that have their times, or their promises, from a clock."""
+    """Refuse replicas that have their times, or their punctuations, from a clock."""
     if replica.properties.stamps is not Stamps.EXTERNAL:
         hint = "give every event a time of its own, the same in all replicas: stream(..., time=...)"
         facts = {"replica": replica.line}
@@ -264,7 +264,7 @@ def refuse_clocks(replica: Node) -> None:
 
 
 def as_replica(node: Node) -> Node:
-    """Make a stream fit to be merged: words that others may add to, and an end that promises nothing."""
+    """Make a stream fit to be merged: words that others may add to, and an end that is no punctuation."""
     return with_untrusted_end(with_wide_dictionaries(node))
 
 

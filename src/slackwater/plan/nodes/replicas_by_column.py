@@ -1,6 +1,6 @@
-"""The plan node that merges replicas which come in one stream and are told apart by a column.
+"""The plan node that merges replicas which come in one stream and are distinguished by a column.
 
-Every replica is judged by its own rows, as a sort with the same patience would judge it; see
+Every replica is late by its own rows, as behind a sort with the same patience; see
 `operators/replicas/by_column.py` for what becomes of them, and docs/decisions/0019 for why.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MergeByColumn(LatenessStep):
-    """Tells once what several replicas tell whose rows are in one stream; new ones may appear while it runs."""
+    """Emits once what several replicas have whose rows are in one stream; new ones may appear while it runs."""
 
     by: str
     """The column that says which replica a row is from."""
@@ -65,7 +65,7 @@ class MergeByColumn(LatenessStep):
 
     @cached_property
     def schema(self) -> EventSchema:
-        """The input's columns without the one that tells replicas apart."""
+        """The input's columns without the one that names replicas."""
         source = self.input.schema
         payload = pa.schema([field for field in source.payload if field.name != self.by])
         return source.with_payload(payload, [name for name in source.columns if name != self.by])
@@ -77,7 +77,7 @@ class MergeByColumn(LatenessStep):
 
     @property
     def properties(self) -> Properties:
-        """Events come when they are complete, in no order, and it is said how far they are."""
+        """Events come when they are complete, in no order; punctuations follow how far they are."""
         return super().properties.replace(order=Order.NONE)
 
     @property
@@ -87,7 +87,7 @@ class MergeByColumn(LatenessStep):
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """What the replicas of an event have in common: the column that tells them apart is not in it."""
+        """What the replicas of an event have in common: the column that names them is not in it."""
         return columns_of_events(self)
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
@@ -99,13 +99,13 @@ class MergeByColumn(LatenessStep):
         return outputs
 
     def details(self) -> str:
-        """The column, the case, and how late rows are judged."""
+        """The column, the case, and how long rows are waited for."""
         left_out = f", left-out rows {self.left_out}" if self.left_out.diverted else ""
         return f"by {self.by}, case {self.case.name}, {super().details()}{left_out}"
 
     def reason(self) -> str:
         """Why this case, and how replicas stand to each other."""
-        return f"{self.case.value}; each replica is judged by its own rows, and whoever is furthest leads"
+        return f"{self.case.value}; each replica is late by its own rows, and whoever is furthest leads"
 
     def build(self, step: str, resume: Any = None) -> MergeByColumnOperator:
         """Make the operator."""

@@ -75,7 +75,7 @@ class LateChanges(UnaryNode):
     """Says which changes of a log came behind its own punctuations, and what becomes of them."""
 
     late: Late
-    verb = "judge"
+    verb = "late_changes"
     traits = Traits(flushes_at_end=False)
 
     def __post_init__(self) -> None:
@@ -150,7 +150,7 @@ class AssumeKeyed(UnaryNode):
 
     def reason(self) -> str:
         """The declaration is enforced."""
-        return "declared to have a key; the first event told twice is an error"
+        return "declared to have a key; the first event that comes twice is an error"
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
@@ -161,7 +161,7 @@ class AssumeKeyed(UnaryNode):
 
 @dataclass(frozen=True, eq=False)
 class CompleteAtEnd(UnaryNode):
-    """Takes the end of a stream as the promise that it has told everything before a time."""
+    """Takes the end of a stream for a punctuation: it is complete before a time."""
 
     complete_before: Instant
     verb = "complete_at_end"
@@ -182,12 +182,12 @@ class CompleteAtEnd(UnaryNode):
         return [(self.input, column)]
 
     def details(self) -> str:
-        """The promise."""
+        """The bound."""
         return f"complete before {self.schema.time.show(self.complete_before)}"
 
     def reason(self) -> str:
         """What it is for."""
-        return "a snapshot of what went before: its end says that it has told everything up to here"
+        return "a snapshot of what went before: its end means that it is complete up to here"
 
     def build(self, step: str, resume: Instant | None = None) -> Operator[Any]:  # noqa: ARG002 - it raises nothing
         """Make the operator."""
@@ -196,7 +196,7 @@ class CompleteAtEnd(UnaryNode):
 
 @dataclass(frozen=True, eq=False)
 class UntrustedEnd(UnaryNode):
-    """Takes the end of a stream for no promise: it may have been cut off."""
+    """Takes the end of a stream for no punctuation: it may have been cut off."""
 
     verb = "untrusted_end"
     traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False)
@@ -216,7 +216,7 @@ class UntrustedEnd(UnaryNode):
 
     def reason(self) -> str:
         """Why it is here."""
-        return "a replica may have been cut off: that it ends does not say that it has told everything"
+        return "a replica may have been cut off: that it ends does not mean that it is complete"
 
     def build(self, step: str, resume: Instant | None = None) -> Operator[Any]:  # noqa: ARG002 - it raises nothing
         """Make the operator."""
@@ -224,16 +224,16 @@ class UntrustedEnd(UnaryNode):
 
 
 def with_untrusted_end(node: Node) -> Node:
-    """Let no step promise, by the end of a stream, that nothing will follow; steps that hold no rows never do.
+    """Let no step take the end of a stream for its completeness; steps that hold no rows never do.
 
-    One that promises less by its end is believed.
+    One that is complete to a lesser time by its end is believed.
     """
     return UntrustedEnd(node) if any(one.traits.flushes_at_end for one in walk(node)) else node
 
 
 @dataclass(frozen=True, eq=False)
 class Settle(UnaryNode):
-    """Puts events in order of time and applies their revisions: each is told once, with its last end."""
+    """Puts events in order of time and applies their revisions: each is sent once, with its last end."""
 
     verb = "settle"
     traits = Traits(tie_order=TieOrder.CANONICAL, waits_for_ends=True)
@@ -250,7 +250,7 @@ class Settle(UnaryNode):
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """An event and its revisions meet."""
+        """An event and its revisions must be seen together."""
         return columns_of_events(self.input)
 
     def column_inputs(self, column: str) -> list[tuple[Node, str]]:
@@ -271,7 +271,7 @@ class Settle(UnaryNode):
 
 
 def columns_of_events(node: Node) -> tuple[str, ...]:
-    """The columns that tell events apart, whatever their ends are."""
+    """The columns that identify events, whatever their ends are."""
     return (node.schema.time.name, *node.schema.payload.names)
 
 
@@ -294,7 +294,7 @@ def refuse_reading_ends(outputs: Outputs, schema: EventSchema, step: str) -> Non
     try:
         probe_computations(outputs, without_ends(schema), step)
     except PlanError:
-        probe_computations(outputs, schema, step)  # what fails with all columns, too, is said in its own words
+        probe_computations(outputs, schema, step)  # what fails with all columns, too, is refused in its own words
         facts = {"column": schema.until.name}
         hint = "settle() the stream first: then ends are final and can be read"
         reads_ends = f"{step} reads the ends of events, which are revised later"

@@ -268,7 +268,7 @@ class AssignWindow(RowNode):
 
     @property
     def properties(self) -> Properties:
-        """Hopping deals one event to several windows, so it loses the order but says what is complete."""
+        """Hopping gives one event several windows, so it loses the order but punctuates."""
         facts = self.input.properties
         if isinstance(self.window, Sliding):
             return facts.replace(extent=Extent.INTERVALS)

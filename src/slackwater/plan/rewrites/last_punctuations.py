@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def with_last_punctuations(*roots: Node) -> list[Node]:
-    """Return the same plans, in which steps punctuate once for each batch wherever nobody could tell."""
+    """Return the same plans, in which steps punctuate once for each batch wherever nobody could notice."""
     readers = readers_of(roots)
 
     def rule(node: Node, anew: Node, made: Made) -> Node:  # noqa: ARG001 - a rule is asked with all that is made

@@ -6,8 +6,8 @@
 Which rows are late, the punctuate step says as before. Answers come at the same punctuations and in the same order: by
 window, and groups of one window as they first appeared, which behind a tumbling window is the order of arrival with a
 sort as without. Behind a hopping window it is the order of time, so with keys the sort stays there. It stays, too,
-where somebody else reads the sorted rows, where a function sees the rows of a window, and where answers are told early:
-those would be told earlier.
+where somebody else reads the sorted rows, where a function sees the rows of a window, and where answers are sent early:
+those would be sent earlier.
 """
 
 from __future__ import annotations

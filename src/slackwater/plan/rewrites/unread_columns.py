@@ -1,4 +1,4 @@
-"""Leaves out columns that nobody reads before the steps that copy rows: the sort, and the dealing of late rows.
+"""Leaves out columns that nobody reads before the steps that copy rows: the sort, and the split by lateness.
 
 What an aggregate does not look at need not be gathered on the way to it. Rows that may be shown to somebody keep all
 that they have: those that come out, late rows that are diverted or named in an error, and those that a function sees.

@@ -1,8 +1,8 @@
-"""The plan node that holds rows of a live source to what the source has promised by the clock.
+"""The plan node that finds the rows of a live source that come behind its own punctuations.
 
-A source with times of its own promises t + elapsed - skew, and a row may still come behind that: the skew was only
-believed. Such a row is late, by the promise that was sent, and the user says what becomes of it, as at any step with a
-patience. Where such a step comes next, it judges both, and there is no other (docs/decisions/0033).
+A source with times of its own punctuates t + elapsed - skew by the clock, and a row may still come behind that: the
+skew was only believed. Such a row is late, and the user chooses what becomes of it, as at any step with a patience.
+Where such a step comes next, it finds both, and there is no other (docs/decisions/0033).
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Node
 
-_NO_PROMISE: Final = (FOREVER,)
-"""The patience of a step that promises nothing of its own."""
+_NO_PATIENCE: Final = (FOREVER,)
+"""The patience of a step that makes no punctuations of its own."""
 
 
 @dataclass(frozen=True, eq=False)
 class SourceLateness(LatenessStep):
-    """Says which rows came behind a promise of their source, and what becomes of them."""
+    """Finds the rows that came behind a punctuation of their source, and does with them what was chosen."""
 
     chosen: bool = True
-    """Whether the user said what becomes of late rows here; if not, a later step that judges may do it."""
+    """Whether the user chose what becomes of late rows here; if not, a later step with a patience may do it."""
 
-    verb = "judge"
+    verb = "source_lateness"
     traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False)
 
     @classmethod
     def behind(cls, source: Node, late: Late | None) -> SourceLateness:
-        """Judge the rows of a source; None for the policy means that nobody chose one."""
+        """Find the late rows of a source; None for the policy means that nobody chose one."""
         action = Late.divert() if late is None else late
-        return cls(source, Lateness(_NO_PROMISE, Every.rows(FOREVER), action), chosen=late is not None)
+        return cls(source, Lateness(_NO_PATIENCE, Every.rows(FOREVER), action), chosen=late is not None)
 
     def details(self) -> str:
         """What becomes of late rows."""
@@ -48,17 +48,17 @@ class SourceLateness(LatenessStep):
 
     def reason(self) -> str:
         """Which rows are late."""
-        return "a row is late when its source has promised that its time was over"
+        return "a row is late when its source has punctuated past its time"
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
-        """Make the operator: a punctuate that passes on what its input promises, and promises no more."""
+        """Make the operator: a punctuate that passes on the punctuations of its input, and makes none."""
         return PunctuateOperator(self.input.schema, self.patiences, DRIVEN_BY_RUNNER, self.late, step, resume)
 
 
 def without_source_lateness(node: Node) -> Node:
-    """The same stream without a step that judges its source's promises, where nobody chose what that one does.
+    """The same stream without a step for rows behind its source's punctuations, where nobody chose what that one does.
 
-    For steps that judge by a patience, and by the promises of their input. Steps between the two treat each row by
+    For steps with a patience, which obey the punctuations of their input, too. Steps between the two treat each row by
     itself, late or not.
     """
     if isinstance(node, SourceLateness) and not node.chosen:
