@@ -172,7 +172,7 @@ def test_a_declared_key_that_the_rows_break_is_an_error_that_names_the_event() -
     merged = sw.merge_replicas(stream, sound).run()
     assert merged.table.to_pylist() == _SETTLED
     assert sum(step.left for step in merged.counters.values()) == 1
-    with pytest.raises(ReplicasGone, match="was promised that time and payload are a key"):
+    with pytest.raises(ReplicasGone, match="expects time and payload to be a key"):
         sw.merge_replicas(stream, stream).run()
 
 

@@ -41,7 +41,7 @@ def test_a_row_that_comes_twice_ends_the_query_and_is_named() -> None:
     keyed = sw.stream(rows[:3], time="at").assume_ordered().assume_keyed()
     assert keyed.run().table.num_rows == 3
     broken = sw.stream(rows, time="at").sort(patience=1).assume_keyed()
-    with pytest.raises(BadElement, match="was promised that time and payload are a key, and got an event twice") as no:
+    with pytest.raises(BadElement, match="expects time and payload to be a key, and got an event twice") as no:
         broken.run()
     assert "'a'" in str(no.value)
     assert "deduplicate(on=..., within=0)" in str(no.value)

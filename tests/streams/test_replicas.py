@@ -198,7 +198,7 @@ def test_ties_that_do_not_come_alike_are_an_error_that_names_the_row() -> None:
     rows = [{"at": 1, "k": "a", "v": 1}, {"at": 1, "k": "b", "v": 1}]
     with pytest.raises(BadElement) as refused:
         sw.merge_replicas(_ordered(rows), _ordered(rows[::-1]), same_tie_order=True).run()
-    assert "was promised ties in the same order in every replica" in str(refused.value)
+    assert "expects ties in the same order in every replica" in str(refused.value)
     assert "insert(('b', 1), 1, 2)" in str(refused.value)
 
 

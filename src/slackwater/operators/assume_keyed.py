@@ -113,7 +113,7 @@ class AssumeKeyedOperator(Operator[KeyedState]):
         hint = "leave keyed=True out: then equal events count"
         if self._final:
             hint = "leave assume_keyed() out: then equal rows count; or deduplicate(on=..., within=0) before it"
-        twice = f"{self._where} was promised that time and payload are a key, and got an event twice"
+        twice = f"{self._where} expects time and payload to be a key, and got an event twice"
         raise BadElement(message(twice, {"element": element}, hint))
 
     def _make_room(self, rows: int, *, anew: bool = False) -> None:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from slackwater.kernels.replicas.replica_standing import (
     FIRST_RULE,
+    LIVE_EVENTS,
     NEWEST,
+    PUNCTUATED,
     REVISE_WHEN_LEADING,
     REVISION_RULE,
-    SAID,
     STANDING,
-    TELLS,
     WHEN_FULLEST,
     WHEN_LEADING,
     WHEN_NEWEST,
@@ -25,7 +25,9 @@ from slackwater.kernels.replicas.replica_standing import (
 _HOW_FAR = st.lists(st.integers(0, 3), min_size=1, max_size=5)
 
 
-@pytest.mark.parametrize(("rule", "column"), [(WHEN_LEADING, SAID), (WHEN_NEWEST, NEWEST), (WHEN_FULLEST, TELLS)])
+@pytest.mark.parametrize(
+    ("rule", "column"), [(WHEN_LEADING, PUNCTUATED), (WHEN_NEWEST, NEWEST), (WHEN_FULLEST, LIVE_EVENTS)]
+)
 @given(how_far=_HOW_FAR)
 def test_of_equals_the_one_with_the_least_number_is_believed(rule: int, column: int, how_far: list[int]) -> None:
     """The first of the greatest; and the same one may revise, where the leader may."""
@@ -37,7 +39,7 @@ def test_of_equals_the_one_with_the_least_number_is_believed(rule: int, column: 
     assert [is_believed(rules, standing, one) for one in range(len(how_far))] == [
         one == first for one in range(len(how_far))
     ]
-    if column == SAID:
+    if column == PUNCTUATED:
         assert [may_revise(rules, standing, one) for one in range(len(how_far))] == [
             one == first for one in range(len(how_far))
         ]

@@ -14,7 +14,7 @@ from slackwater.events.schema import EventSchema
 from slackwater.operators.emission import LATE
 from slackwater.operators.punctuate import DRIVEN_BY_RUNNER
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
-from slackwater.operators.replicas.most_copies import all_told
+from slackwater.operators.replicas.most_copies import all_held
 from slackwater.operators.replicas.replica_names import ReplicaNames, Span
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
@@ -122,7 +122,7 @@ def test_what_the_stream_promises_all_replicas_promise() -> None:
     emission = merge.on_batch(0, _rows(("green", 2), 10, ("green", 9), ("blue", 10)))
     assert _spelled(emission) == [1, 2, "10"]
     assert [row["late_bound"] for row in _late_rows(emission)] == [10]
-    assert [judged.complete_before for judged in merge.snapshot().judged] == [10, 10]
+    assert [state.complete_before for state in merge.snapshot().punctuators] == [10, 10]
 
 
 def test_a_replica_without_rows_in_a_batch_is_held_to_what_the_stream_promises_there() -> None:
@@ -199,7 +199,7 @@ def test_all_that_is_held_is_told_as_often_as_the_replica_tells_it_that_tells_it
         told = [("a", 1), ("b", 1), ("b", 2)] if keyed else [("a", 1), ("a", 1), ("b", 1), ("b", 2)]
         rows = pa.record_batch({"who": [who for who, _ in told]})
         merge.on_batch(0, EventBatch.inserts(rows, [at for _, at in told]))
-        assert sorted(all_told(merge.snapshot().merge, pa.schema([])).start.tolist()) == expected
+        assert sorted(all_held(merge.snapshot().merge, pa.schema([])).start.tolist()) == expected
 
 
 def test_ends_are_told_as_they_came_and_not_waited_for() -> None:

@@ -51,10 +51,10 @@ def test_a_replica_with_other_ties_is_refused_with_the_row() -> None:
         with pytest.raises(BadElement) as refused:
             merge.on_batch(1, batch_of(part, _PAYLOAD))
         assert str(refused.value) == (
-            "merge_replicas was promised ties in the same order in every replica, and got another row\n"
+            "merge_replicas expects ties in the same order in every replica, and got another row\n"
             "    replica      1\n"
             "    element      insert(('b', 1), 3, 4)\n"
-            "    others told  another row as number 0 of its time\n"
+            "    others sent  another row as number 0 of its time\n"
             "    hint: leave same_tie_order=True out if rows of one time may come in any order"
         )
 

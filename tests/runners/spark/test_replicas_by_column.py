@@ -263,7 +263,7 @@ def test_all_shards_know_the_same_of_all_replicas(seed: int, cuts: int) -> None:
             state = shard.snapshot()["merge_replicas#1"]
             assert isinstance(state, ByColumnState)
             told_from = tuple(replica.complete_from for replica in state.merge.replicas)
-            judged = tuple((one.high_water, one.punctuated_high_water) for one in state.judged)
+            judged = tuple((one.high_water, one.punctuated_high_water) for one in state.punctuators)
             known.add((state.names, judged, told_from, state.alone_from, state.gaps))
         assert len(known) == 1
 
@@ -333,7 +333,7 @@ def test_a_merge_is_stored_and_read_with_its_names() -> None:
         pass
     state, read = shard.snapshot()["merge_replicas#1"], Segments().stored(shard)["merge_replicas#1"]
     assert len(set(state.names)) == 3
-    assert (read.names, read.judged) == (state.names, state.judged)
+    assert (read.names, read.punctuators) == (state.names, state.punctuators)
 
 
 def test_a_timeout_is_refused() -> None:

@@ -7,7 +7,7 @@ Nodes lie in blocks of BLOCK, as they came. For each block two bounds are kept: 
 start of it less than the other. So a comparison opens only the blocks with something due.
 
 Where replicas never revise (`final`), an event is frozen when its start is; otherwise its end must be. An event without
-an end is frozen by no punctuation but FOREVER. When all replicas have ended, one that has promised past its start is
+an end is frozen by no punctuation but FOREVER. When all replicas have ended, one that is complete past its start is
 asked whether there is such an event; its end is not compared, for the event might have got one.
 
 Invariant: what is left in lists is not before the last comparison.
@@ -50,7 +50,7 @@ BLOCK: Final = 128
 FIRST: Final = FIELDS
 """Column of a node: the first entry of the first replica's list of ends."""
 TOTAL: Final = FIELDS + 1
-"""Column of a node: how many events of this start and payload the first replica has told and not taken back."""
+"""Column of a node: how many events of this start and payload the first replica has sent and not taken back."""
 OF_REPLICA: Final = 2
 """How many columns further those of the next replica stand."""
 
@@ -69,7 +69,7 @@ OUT_AT, OUT_LENGTH, OUT_START, OUT_END, OUT_REPLICA, OUT_HOW = range(6)
 OUT: Final = 6
 """Columns of what is reported: where the payload's words are held, how many they are, start, end, replica and how."""
 
-TELLS_FROM, SAID = 0, 1
+COMPLETE_FROM, COMPLETE_BEFORE = 0, 1
 STANDING: Final = 2
 """Columns of a replica's standing: from when on its events are compared, and its last punctuation."""
 
@@ -105,7 +105,7 @@ def take_elements(
 ) -> int:
     """Take a replica's inserts and adjusts; return the first adjust that concerns no event, or ALL_FIT.
 
-    Events that start before `complete_from` are passed over, and so are punctuations, which have no row. `offsets` say
+    Events that start before `complete_from` are passed over, and so are punctuations, which have no row. `offsets` are
     where the words of each row begin. There is room for as many nodes, words and entries as the batch may bring.
     """
     row, first, total = -1, FIRST + OF_REPLICA * replica, TOTAL + OF_REPLICA * replica
@@ -143,8 +143,8 @@ def take_elements(
 
 
 @kernel(f"int64({READ}, Array(boolean, 1, 'C', readonly=True))")
-def _most_say(counts: Column, takes_part: NDArray[np.bool_]) -> int:
-    """What most of those who take part say; where several things are said as often, what the first of them says."""
+def _most_frequent(counts: Column, takes_part: NDArray[np.bool_]) -> int:
+    """The count that most of those who take part have; of several as frequent ones that of the first."""
     most, found = 0, 0
     for one in range(len(counts)):
         if not takes_part[one]:
@@ -173,12 +173,12 @@ def _report(
 ) -> int:
     """Write a line for each replica that has an event another number of times than most; return the count of lines.
 
-    A replica that has not promised past the end of an event that has none may still give it one: nothing is said about
-    ends then.
+    A replica that is not complete past the end of an event that has none may still give it one: nothing is reported
+    about ends then.
     """
     for replica in range(len(counts)):
         totals[replica] = nodes[node, TOTAL + OF_REPLICA * replica]
-    usual, usual_total = _most_say(counts, takes_part), _most_say(totals, takes_part)
+    usual, usual_total = _most_frequent(counts, takes_part), _most_frequent(totals, takes_part)
     for replica in range(len(counts)):
         if not takes_part[replica] or counts[replica] == usual:
             continue
@@ -186,7 +186,7 @@ def _report(
             how = MISSING if totals[replica] < usual_total else MISSING_END
         else:
             how = EXTRA if totals[replica] > usual_total else DIFFERENT_END
-        may_get_an_end = end == _FOREVER and standing[replica, SAID] != _FOREVER and not final
+        may_get_an_end = end == _FOREVER and standing[replica, COMPLETE_BEFORE] != _FOREVER and not final
         if may_get_an_end and how in (MISSING_END, DIFFERENT_END):
             continue
         out[OUT_AT, count], out[OUT_LENGTH, count] = nodes[node, AT], nodes[node, LENGTH]
@@ -247,14 +247,14 @@ def _compare_node(
             break
         agreed, differ = _NOBODY, False
         for replica in range(len(counts)):
-            first, said = FIRST + OF_REPLICA * replica, standing[replica, SAID]
+            first, own = FIRST + OF_REPLICA * replica, standing[replica, COMPLETE_BEFORE]
             counts[replica] = 0
             if first_end(nodes, node, first, entries) == end:
                 counts[replica] = take_first(nodes, node, first, entries)
                 counters[EVENTS] -= counts[replica]
-            frozen = known_at < said or said == _FOREVER
-            exists = ended and end == _FOREVER and nodes[node, START] < said
-            takes_part[replica] = (frozen or exists) and nodes[node, START] >= standing[replica, TELLS_FROM]
+            frozen = known_at < own or own == _FOREVER
+            exists = ended and end == _FOREVER and nodes[node, START] < own
+            takes_part[replica] = (frozen or exists) and nodes[node, START] >= standing[replica, COMPLETE_FROM]
             if takes_part[replica]:
                 differ = differ or (agreed != _NOBODY and counts[replica] != agreed)
                 agreed = counts[replica]
@@ -284,7 +284,7 @@ def compare(
 ) -> tuple[int, int]:
     """Compare all events that are frozen, where all replicas are complete before an instant: FOREVER stands for all.
 
-    `ended` says that no replica goes on. Return how many lines were written, and whether that is all; if not, it is
+    `ended`: no replica goes on. Return how many lines were written, and whether that is all; if not, it is
     called again. `counts`, `totals` and
     `takes_part` have a place for each replica and are written to; `tally` counts the lines of each replica.
     """
@@ -329,7 +329,7 @@ def compare(
 
 @kernel(f"void({LINES}, {LINES}, int64[::1], {LINES}, int64)")
 def forget_replica(nodes: Column, entries: Column, counters: Column, bounds: Column, replica: int) -> None:
-    """Take everything back that a replica has told. Cost: O(nodes)."""
+    """Take everything back that a replica has sent. Cost: O(nodes)."""
     first = FIRST + OF_REPLICA * replica
     for node in range(counters[NODES]):
         if nodes[node, LENGTH] == GONE:

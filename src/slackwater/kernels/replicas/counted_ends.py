@@ -1,7 +1,7 @@
 """Short lists of ends, each with how many events have it, in order of end: what the papers keep for equal events.
 
 A list begins in a column of a node, which has the number of its first entry. The entries of all lists lie in one array;
-those that are done with are used again. The first line of that array is no entry: it says how many lines are used, and
+those that are done with are used again. The first line of that array is no entry: it has how many lines are used, and
 which of them can be used again. So a number that is not greater than NO_ENTRY stands for the end of a list.
 
 Invariants: ends rise along a list, and every entry counts at least one event.
@@ -29,7 +29,7 @@ ENTRY: Final = 3
 
 NO_ENTRY: Final = 0
 NO_END: Final = -(2**63)
-"""What is said of an end that is not there."""
+"""Stands for an end that is not there."""
 
 _USED, _UNUSED = 0, 1
 """Columns of the first line: how many lines are used, and the first that can be used again; the next stands in it."""

@@ -109,7 +109,7 @@ def move_together(
 ) -> None:
     """Move the nodes that are not done with, and their words, into new memory that is large enough.
 
-    `moved_to` tells the new number of every old node, GONE where there is none.
+    `moved_to` gets the new number of every old node, GONE where there is none.
     """
     moved, at = 0, 0
     for node in range(counters[NODES]):

@@ -1,11 +1,11 @@
-"""Remembers which events of a revised stream are there, to notice one that is told twice, in compiled loops.
+"""Remembers which events of a revised stream are there, to notice one that is inserted twice, in compiled loops.
 
 Each start and payload has one place in a hash table, with the end that the event has now. The table holds two hashes of
 64 bits instead of the start and the payload: with a million events at once, the chance that any two of them are taken
 for one is about one in 10^26.
 
-Events are only ever added. When the table is full, those that can no longer be told again are left out and the others
-are put into a new one, so that each is moved once, on average.
+Events are only ever added. When the table is full, those that can no longer be inserted again are left out and the
+others are put into a new one, so that each is moved once, on average.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def follow_events(
     words: Column,
     bound: int,
 ) -> int:
-    """Take the elements of a batch; return the first that tells an event twice, or adjusts one as it is not.
+    """Take the elements of a batch; return the first that inserts an event twice, or adjusts one as it is not.
 
-    `offsets` say where the words of each payload begin; `used` counts the places that are taken. An event that ends at
-    or before the bound may have been revised without our being told, so nothing is expected of it.
+    `offsets` are where the words of each payload begin; `used` counts the places that are taken. An event that ends at
+    or before the bound may have been revised without our notice, so nothing is expected of it.
     """
     for i in range(len(kinds)):
         if kinds[i] == _PUNCTUATE:
@@ -92,7 +92,7 @@ def follow_events(
 
 @kernel("int64(int64[:, ::1], int64, int64, int64[:, ::1])")
 def move_known(table: Column, complete_before: int, bound: int, new_table: Column) -> int:
-    """Put the events that may still be told of into a new table, all of whose places are free; return how many."""
+    """Put the events that may still be revised into a new table, all of whose places are free; return how many."""
     moved = 0
     for old in range(len(table)):
         end = table[old, END]

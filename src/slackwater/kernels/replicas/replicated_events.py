@@ -27,16 +27,16 @@ from slackwater.kernels.replicas.replica_standing import (
     DIVERTS,
     DUPLICATES,
     FIRST_RULE,
+    LIVE_EVENTS,
     NEWEST,
     PASSED_OVER,
     QUORUM,
     REVISE_WHEN_FROZEN,
     REVISED,
     REVISION_RULE,
-    TELLS,
     WHEN_FINAL,
     WHEN_FROZEN,
-    WHEN_TOLD_BY_QUORUM,
+    WHEN_QUORUM,
     is_believed,
     is_frozen,
     may_revise,
@@ -58,7 +58,7 @@ AHEAD: Final = 64
 START: Final = 0
 """Place in a node: the start of the event."""
 OUT_END: Final = 1
-"""Place in a node: the end that was told, or NOWHERE."""
+"""Place in a node: the end that was emitted, or NOWHERE."""
 AT: Final = 2
 """Place in a node: where the words of its payload begin."""
 LENGTH: Final = 3
@@ -67,12 +67,12 @@ HASH: Final = 4
 """Place in a node: the hash of start and payload."""
 MOST: Final = 5
 """Place in a node: how many events of its start and payload there are, in the output or in the replica that has most;
-what is not in the output of these is still to be told, or will be left out."""
+what is not in the output of these is still to be emitted, or will be left out."""
 ENDS: Final = 6
 """Place in a node: the end that the first replica gives it, or NOWHERE; those of the others follow."""
 
 NOWHERE: Final = -(2**63)
-"""The end of an event that a replica has not told, or that was not told to anybody."""
+"""The end of an event that a replica does not have, or that was not emitted."""
 GONE: Final = -1
 
 NODES: Final = 0
@@ -86,7 +86,7 @@ COMPLETE: Final = 3
 SETTLED: Final = 4
 """Place in counters: the last punctuation of a replica that was settled; the output's may be held back behind it."""
 OTHER_ENDS: Final = 5
-"""Place in counters: ends that could not be told, because the output had promised otherwise."""
+"""Place in counters: ends that could not be emitted, because a punctuation of the output rules them out."""
 CORRECTIONS: Final = 6
 """Place in counters: lines that add no event to the output: adjusts, and the inserts that some of them take back."""
 
@@ -108,7 +108,7 @@ OUT_LENGTH: Final = 6
 LINE: Final = 7
 
 NOBODY: Final = -1
-"""The replica that tells an event which none does."""
+"""The replica that has an event which none has."""
 
 HELD: Final = -1
 """The payload of a line is among those that are held, at OUT_AT."""
@@ -162,7 +162,7 @@ def add_node(
     begin: int,
     length: int,
 ) -> Any:
-    """Make a node for an event that nobody has told before; return its number."""
+    """Make a node for an event that no replica had before; return its number."""
     node, at = counters[NODES], counters[WORDS]
     table[place] = node
     nodes[node, START], nodes[node, OUT_END], nodes[node, HASH] = start, NOWHERE, hashed
@@ -170,7 +170,7 @@ def add_node(
     copy_words(words, begin, held, at, length)
     for replica in range(nodes.shape[1] - ENDS):
         nodes[node, ENDS + replica] = NOWHERE
-        # Whoever has not told the event by then says that there is none.
+        # For a replica that does not have the event by then there is none.
         bounds[node // BLOCK, replica] = min(bounds[node // BLOCK, replica], start)
     counters[NODES] += 1
     counters[LIVE] += 1
@@ -180,7 +180,7 @@ def add_node(
 
 
 @kernel("void(int64[:, ::1], int64, int64, int64, int64, int64, int64, int64, int64)", inlined=True)
-def tell(
+def write_line(
     lines: Column, count: int, kind: int, start: int, prior: int, end: int, row: int, at: int, length: int
 ) -> None:
     """Write a line of output."""
@@ -205,7 +205,7 @@ def pass_over(
     """Leave an element out whose time is over; return the count of lines."""
     standing[replica, PASSED_OVER] += 1
     if rules[DIVERTS]:
-        tell(lines, count, PASSED_OVER_INSERT + kind, start, replica, end, row, 0, length)
+        write_line(lines, count, PASSED_OVER_INSERT + kind, start, replica, end, row, 0, length)
         count += 1
     return count
 
@@ -216,39 +216,39 @@ def sum_up(lines: Column, kinds: NDArray[np.int8], payloads: Column) -> tuple[in
 
     Return how many payloads there are, how many of them are held and not of the batch, and how many lines are adjusts.
     """
-    told, held, adjusts = 0, 0, 0
+    rows, held, adjusts = 0, 0, 0
     for i in range(len(kinds)):
         kinds[i] = lines[KIND, i]
         adjusts += lines[KIND, i] == ADJUST
         if lines[KIND, i] != PUNCTUATE:
-            payloads[0, told], payloads[1, told] = lines[OUT_FROM, i], lines[OUT_AT, i]
-            payloads[2, told] = lines[OUT_LENGTH, i]
+            payloads[0, rows], payloads[1, rows] = lines[OUT_FROM, i], lines[OUT_AT, i]
+            payloads[2, rows] = lines[OUT_LENGTH, i]
             held += lines[OUT_FROM, i] == HELD
-            told += 1
-    return told, held, adjusts
+            rows += 1
+    return rows, held, adjusts
 
 
 @kernel(f"int64({_NODES}, int64, int64)", inlined=True)
 def _due(nodes: Column, node: int, replica: int) -> int:
     """The time that a replica's punctuation must pass for a node to need attention."""
-    start, given, told = nodes[node, START], nodes[node, ENDS + replica], nodes[node, OUT_END]
-    return min(start if given == NOWHERE else given, start if told == NOWHERE else told)
+    start, given, out = nodes[node, START], nodes[node, ENDS + replica], nodes[node, OUT_END]
+    return min(start if given == NOWHERE else given, start if out == NOWHERE else out)
 
 
 @kernel(f"int64({_NODES}, int64)")
-def _told_by(nodes: Column, node: int) -> int:
-    """How many replicas have told an event."""
-    told = 0
+def _replicas_with(nodes: Column, node: int) -> int:
+    """How many replicas have an event."""
+    having = 0
     for place in range(ENDS, nodes.shape[1]):
-        told += nodes[node, place] != NOWHERE
-    return told
+        having += nodes[node, place] != NOWHERE
+    return having
 
 
 @kernel(f"boolean({_NODES}, int64, int64, {_READ}, int64[:, ::1])")
-def _may_be_told(nodes: Column, node: int, replica: int, rules: Column, standing: Column) -> bool:
-    """Whether an event that a replica tells now goes out, as far as the rule for the first time says."""
-    if rules[FIRST_RULE] == WHEN_TOLD_BY_QUORUM:
-        return _told_by(nodes, node) >= rules[QUORUM]
+def _may_go_out(nodes: Column, node: int, replica: int, rules: Column, standing: Column) -> bool:
+    """Whether an event that a replica sends now goes out by the rule for the first time."""
+    if rules[FIRST_RULE] == WHEN_QUORUM:
+        return _replicas_with(nodes, node) >= rules[QUORUM]
     return is_believed(rules, standing, replica)
 
 
@@ -264,13 +264,13 @@ def _revise(
     lines: Column,
     count: int,
 ) -> int:
-    """Tell that an event has another end now, if the rule for revisions and the output's promises allow it."""
+    """Emit another end of an event, if the rule for revisions and the output's punctuations allow it."""
     if not may_revise(rules, standing, replica):
         return count
-    start, told, given = nodes[node, START], nodes[node, OUT_END], nodes[node, ENDS + replica]
+    start, out, given = nodes[node, START], nodes[node, OUT_END], nodes[node, ENDS + replica]
     end = start if given == NOWHERE else given
-    if end != told and min(end, told) >= counters[COMPLETE]:
-        tell(lines, count, ADJUST, start, told, end, HELD, nodes[node, AT], nodes[node, LENGTH])
+    if end != out and min(end, out) >= counters[COMPLETE]:
+        write_line(lines, count, ADJUST, start, out, end, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
         nodes[node, OUT_END] = NOWHERE if given == NOWHERE else end
         block = node // BLOCK
@@ -280,8 +280,8 @@ def _revise(
 
 
 @kernel(f"int64({_NODES}, int64)", inlined=True)
-def _first_to_tell(nodes: Column, node: int) -> int:
-    """The first replica that tells an event, or NOBODY."""
+def _first_with(nodes: Column, node: int) -> int:
+    """The first replica that has an event, or NOBODY."""
     for replica in range(nodes.shape[1] - ENDS):
         if nodes[node, ENDS + replica] != NOWHERE:
             return replica
@@ -295,7 +295,7 @@ def _count_in(nodes: Column, node: int, kind: int, replica: int, standing: Colum
         standing[replica, DUPLICATES] += nodes[node, MOST]
         nodes[node, MOST] = 1
     else:
-        most = int64(nodes[node, OUT_END] != NOWHERE or _first_to_tell(nodes, node) != NOBODY)
+        most = int64(nodes[node, OUT_END] != NOWHERE or _first_with(nodes, node) != NOBODY)
         standing[replica, REVISED] += 1 + nodes[node, MOST] - most
         nodes[node, MOST] = most
 
@@ -314,19 +314,19 @@ def _let_go(
     """Be done with a node; count an event that the output does not have. Return the count of lines."""
     start = nodes[node, START]
     if nodes[node, OUT_END] == NOWHERE or nodes[node, OUT_END] == start:
-        teller = _first_to_tell(nodes, node)
-        if teller != NOBODY:
-            standing[teller, CONTRADICTED] += nodes[node, MOST]
+        holder = _first_with(nodes, node)
+        if holder != NOBODY:
+            standing[holder, CONTRADICTED] += nodes[node, MOST]
             if rules[DIVERTS] and nodes[node, MOST]:
-                end, at, length = nodes[node, ENDS + teller], nodes[node, AT], nodes[node, LENGTH]
-                tell(lines, count, CONTRADICTED_EVENT, start, teller, end, HELD, at, length)
+                end, at, length = nodes[node, ENDS + holder], nodes[node, AT], nodes[node, LENGTH]
+                write_line(lines, count, CONTRADICTED_EVENT, start, holder, end, HELD, at, length)
                 count += 1
         else:
             standing[leader, REVISED] += nodes[node, MOST]
     nodes[node, LENGTH] = GONE
     counters[LIVE] -= 1
     for replica in range(len(standing)):
-        standing[replica, TELLS] -= nodes[node, ENDS + replica] != NOWHERE
+        standing[replica, LIVE_EVENTS] -= nodes[node, ENDS + replica] != NOWHERE
     return count
 
 
@@ -343,20 +343,20 @@ def _settle(
     count: int,
 ) -> int:
     """Make the output agree with a replica on an event that its punctuation freezes; return the count of lines."""
-    start, told, given = nodes[node, START], nodes[node, OUT_END], nodes[node, ENDS + replica]
+    start, out, given = nodes[node, START], nodes[node, OUT_END], nodes[node, ENDS + replica]
     end = start if given == NOWHERE else given
-    if told == NOWHERE:
+    if out == NOWHERE:
         if given != NOWHERE and (is_frozen(end, t) or rules[FIRST_RULE] != WHEN_FROZEN):
-            tell(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
+            write_line(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
             count += 1
             nodes[node, OUT_END] = end
-    elif end != told and end < counters[COMPLETE]:
-        # The output has promised that the event lasts longer: this replica contradicts those before it.
+    elif end != out and end < counters[COMPLETE]:
+        # By its punctuations the output has an event that lasts longer: this replica contradicts those before it.
         counters[OTHER_ENDS] += 1
-        standing[replica, TELLS] += given == NOWHERE
-        end = nodes[node, ENDS + replica] = told
-    elif end != told:
-        tell(lines, count, ADJUST, start, told, end, HELD, nodes[node, AT], nodes[node, LENGTH])
+        standing[replica, LIVE_EVENTS] += given == NOWHERE
+        end = nodes[node, ENDS + replica] = out
+    elif end != out:
+        write_line(lines, count, ADJUST, start, out, end, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
         nodes[node, OUT_END] = end
     if is_frozen(end, t) or rules[FIRST_RULE] == WHEN_FINAL:
@@ -396,25 +396,25 @@ def _freeze(
             if nodes[node, LENGTH] != GONE:
                 least = min(least, _due(nodes, node, replica))
                 if nodes[node, OUT_END] == NOWHERE:
-                    complete = min(complete, nodes[node, START])  # it is still to be told
+                    complete = min(complete, nodes[node, START])  # it is still to be emitted
         bounds[block, replica] = least
     return count, complete, 1
 
 
 @kernel(f"UniTuple(int64, 2)({_NODES}, {_NODES}, int64[::1], int64, {_READ}, {_NODES}, int64, {_NODES}, int64)")
-def _promise(
+def _punctuate(
     nodes: Column,
     bounds: Column,
     counters: Column,
     replica: int,
     rules: Column,
     standing: Column,
-    said: int,
+    punctuation: int,
     lines: Column,
     count: int,
 ) -> tuple[int, int]:
-    """Pass a replica's punctuation on, as far as it says more; return the count of lines, and whether all fitted."""
-    t = settled_by(rules, standing, replica, said)
+    """Pass a replica's punctuation on, as far as it is news; return the count of lines, and whether all fitted."""
+    t = settled_by(rules, standing, replica, punctuation)
     if t <= counters[SETTLED]:
         return count, 1
     count, complete, all_fit = _freeze(nodes, bounds, counters, replica, rules, standing, t, lines, count)
@@ -423,7 +423,7 @@ def _promise(
     counters[SETTLED] = t
     if complete > counters[COMPLETE]:
         counters[COMPLETE] = complete
-        tell(lines, count, PUNCTUATE, complete, complete, complete, HELD, 0, 0)
+        write_line(lines, count, PUNCTUATE, complete, complete, complete, HELD, 0, 0)
         count += 1
     return count, 1
 
@@ -480,15 +480,15 @@ def merge_elements(
     hashes: Column,
     lines: Column,
 ) -> tuple[int, int]:
-    """Take a replica's elements from the first one given on; return where it stopped, and how many lines were told.
+    """Take a replica's elements from the first one given on; return where it stopped, and how many lines were written.
 
-    `row` is the row of the first of them, `offsets` say where the words of each row's payload begin, `hashes` is room
+    `row` is the row of the first of them, `offsets` are where the words of each row's payload begin, `hashes` is room
     to work in. It stops early when the lines are full. There is room for as many nodes and words as the batch brings.
     """
     count, row = 0, row - 1
     # Asked for here, because calls with so many arrays are dear, and most merges do without.
     revises = rules[REVISION_RULE] != REVISE_WHEN_FROZEN
-    at_once = rules[FIRST_RULE] == WHEN_TOLD_BY_QUORUM and rules[QUORUM] == 1
+    at_once = rules[FIRST_RULE] == WHEN_QUORUM and rules[QUORUM] == 1
     for i in range(first, len(kinds)):
         if count == lines.shape[1]:
             return i, count
@@ -497,7 +497,7 @@ def merge_elements(
             look_ahead(nodes, table, kinds, starts, offsets, words, i, row + 1, hashes)
         start = starts[i]
         if kinds[i] == PUNCTUATE:
-            count, all_fit = _promise(nodes, bounds, counters, replica, rules, standing, start, lines, count)
+            count, all_fit = _punctuate(nodes, bounds, counters, replica, rules, standing, start, lines, count)
             if not all_fit:
                 return i, count
             continue
@@ -511,16 +511,16 @@ def merge_elements(
                 continue
             node = add_node(nodes, bounds, table, held, counters, -1 - node, hashed, start, words, begin, length)
         end = NOWHERE if kinds[i] == ADJUST and ends[i] == start else ends[i]
-        standing[replica, TELLS] += (end != NOWHERE) - (nodes[node, ENDS + replica] != NOWHERE)
+        standing[replica, LIVE_EVENTS] += (end != NOWHERE) - (nodes[node, ENDS + replica] != NOWHERE)
         standing[replica, NEWEST] = max(standing[replica, NEWEST], start)
         nodes[node, ENDS + replica] = end
-        is_told = nodes[node, OUT_END] != NOWHERE
-        may_be_told = not is_told and end != NOWHERE and start >= counters[SETTLED]
-        if is_told and revises:
+        is_out = nodes[node, OUT_END] != NOWHERE
+        may_go_out = not is_out and end != NOWHERE and start >= counters[SETTLED]
+        if is_out and revises:
             count = _revise(nodes, bounds, node, counters, replica, rules, standing, lines, count)
-        elif may_be_told and (at_once or _may_be_told(nodes, node, replica, rules, standing)):
+        elif may_go_out and (at_once or _may_go_out(nodes, node, replica, rules, standing)):
             nodes[node, OUT_END] = end
-            tell(lines, count, INSERT, start, end, end, row, nodes[node, AT], length)
+            write_line(lines, count, INSERT, start, end, end, row, nodes[node, AT], length)
             count += 1
         _count_in(nodes, node, kinds[i], replica, standing)
         block = node // BLOCK

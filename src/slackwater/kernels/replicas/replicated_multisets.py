@@ -1,4 +1,4 @@
-"""Merges replicas that may tell the same event any number of times, and revise each: LMerge's case R4, compiled.
+"""Merges replicas that may send the same event any number of times, and revise each: LMerge's case R4, compiled.
 
 As in replicated_events there is one node for each start and payload, in blocks with a bound for each replica; nodes are
 added, and the most of them counted, by the same loop. Where that has one end for each replica and for the output, here
@@ -34,16 +34,16 @@ from slackwater.kernels.replicas.replica_standing import (
     DIVERTS,
     DUPLICATES,
     FIRST_RULE,
+    LIVE_EVENTS,
     NEWEST,
     QUORUM,
     REVISE_WHEN_FROZEN,
     REVISED,
     REVISION_RULE,
-    TELLS,
     WHEN_FINAL,
     WHEN_FROZEN,
     WHEN_HALF_FROZEN,
-    WHEN_TOLD_BY_QUORUM,
+    WHEN_QUORUM,
     is_believed,
     is_frozen,
     may_revise,
@@ -72,7 +72,7 @@ from slackwater.kernels.replicas.replicated_events import (
     add_node,
     find_node,
     pass_over,
-    tell,
+    write_line,
 )
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def _due(nodes: Column, node: int, replica: int, entries: Column, complete: int)
     """The time that a replica's punctuation must pass for a node to need attention: first of all its start."""
     if nodes[node, START] >= complete:
         return nodes[node, START]
-    given, told = nodes[node, ENDS + replica], nodes[node, OUT_END]
+    given, out = nodes[node, ENDS + replica], nodes[node, OUT_END]
     first = entries[given, END] if given > NO_ENTRY else nodes[node, START]
-    return min(first, entries[told, END] if told > NO_ENTRY else _FOREVER)
+    return min(first, entries[out, END] if out > NO_ENTRY else _FOREVER)
 
 
 @kernel(f"boolean({_TWO}, int64, {_TWO}, {_TWO}, int64, int64, int64)")
@@ -110,10 +110,10 @@ def _take_in(
     if prior_end != NO_END:
         if not count_down(nodes, node, ins, entries, prior_end):
             return False
-        standing[replica, TELLS] -= 1
+        standing[replica, LIVE_EVENTS] -= 1
     if end > start:
         count_up(nodes, node, ins, entries, end)
-        standing[replica, TELLS] += 1
+        standing[replica, LIVE_EVENTS] += 1
     standing[replica, NEWEST] = max(standing[replica, NEWEST], start)
     return True
 
@@ -123,19 +123,19 @@ def _take_in(
 
 @kernel(f"int64({_TWO}, int64, {_TWO}, int64, {_TWO}, int64)")
 def _equal_count(nodes: Column, node: int, entries: Column, replica: int, lines: Column, count: int) -> int:
-    """Make the output have as many events as the replica: take back those it lacks, tell those the output lacks."""
+    """Make the output have as many events as the replica: take back those it lacks, emit those the output lacks."""
     start, ins = nodes[node, START], ENDS + replica
     surplus = total(nodes, node, OUT_END, entries) - total(nodes, node, ins, entries)
     while surplus > 0:
         end = surplus_end(nodes, node, OUT_END, ins, entries, NO_END, False)
         count_down(nodes, node, OUT_END, entries, end)
-        tell(lines, count, ADJUST, start, end, start, HELD, nodes[node, AT], nodes[node, LENGTH])
+        write_line(lines, count, ADJUST, start, end, start, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
         surplus -= 1
     while surplus < 0:
         end = surplus_end(nodes, node, ins, OUT_END, entries, NO_END, False)
         count_up(nodes, node, OUT_END, entries, end)
-        tell(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
+        write_line(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
         surplus += 1
     return count
@@ -165,68 +165,68 @@ def _equal_ends(
         if new == NO_END or (new >= t and (old == NO_END or old >= t)):
             break
         if new < frozen or old == NO_END:
-            # The output has promised otherwise: the replica is taken to have said what was told.
+            # A punctuation of the output rules it out: the replica is taken to have what was emitted.
             counters[OTHER_ENDS] += 1
-            told = surplus_end(nodes, node, OUT_END, ins, entries, NO_END, False)
-            _take_in(nodes, node, entries, standing, replica, new, start if told == NO_END else told)
+            emitted = surplus_end(nodes, node, OUT_END, ins, entries, NO_END, False)
+            _take_in(nodes, node, entries, standing, replica, new, start if emitted == NO_END else emitted)
             continue
         # What freezes on one side is paired with what lasts longest on the other, unless that freezes, too.
         old = old if old < t else surplus_end(nodes, node, OUT_END, ins, entries, frozen, True)
         new = new if new < t else surplus_end(nodes, node, ins, OUT_END, entries, NO_END, True)
         count_down(nodes, node, OUT_END, entries, old)
         count_up(nodes, node, OUT_END, entries, new)
-        tell(lines, count, ADJUST, start, old, new, HELD, nodes[node, AT], nodes[node, LENGTH])
+        write_line(lines, count, ADJUST, start, old, new, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
     return count
 
 
 @kernel(f"int64({_TWO}, int64, {_TWO}, int64, int64, {_TWO}, int64)")
-def _tell_frozen(nodes: Column, node: int, entries: Column, replica: int, t: int, lines: Column, count: int) -> int:
-    """Tell the events of a replica that its punctuation freezes, each of which nobody has heard of yet."""
+def _emit_frozen(nodes: Column, node: int, entries: Column, replica: int, t: int, lines: Column, count: int) -> int:
+    """Emit the events of a replica that its punctuation freezes, none of which is in the output yet."""
     start, at = nodes[node, START], nodes[node, ENDS + replica]
     while at > NO_ENTRY and is_frozen(entries[at, END], t):
         end = entries[at, END]
         for _ in range(entries[at, COUNT] - count_of(nodes, node, OUT_END, entries, end)):
             count_up(nodes, node, OUT_END, entries, end)
-            tell(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
+            write_line(lines, count, INSERT, start, end, end, HELD, nodes[node, AT], nodes[node, LENGTH])
             count += 1
         at = entries[at, NEXT]
     return count
 
 
 @kernel(f"UniTuple(int64, 2)({_TWO}, int64, {_TWO})")
-def _who_tells_most(nodes: Column, node: int, entries: Column) -> tuple[int, int]:
+def _who_has_most(nodes: Column, node: int, entries: Column) -> tuple[int, int]:
     """The first replica that has most events of a node, and how many these are."""
     found, most = 0, 0
     for replica in range(nodes.shape[1] - ENDS):
-        told = total(nodes, node, ENDS + replica, entries)
-        if told > most:
-            found, most = replica, told
+        count = total(nodes, node, ENDS + replica, entries)
+        if count > most:
+            found, most = replica, count
     return found, most
 
 
 @kernel(f"int64({_TWO}, {_TWO}, int64[::1], {_TWO}, int64)")
 def recount(nodes: Column, entries: Column, counters: Column, standing: Column, gone: int) -> int:
-    """Count the events that are still to be told; what only a replica had that is gone is left out. Cost: O(nodes)."""
-    untold = 0
+    """Count the events that are not emitted yet; what only a replica had that is gone is left out. Cost: O(nodes)."""
+    unsent = 0
     for node in range(counters[NODES]):
         if nodes[node, LENGTH] == GONE:
             continue
         out = total(nodes, node, OUT_END, entries)
         if gone != NOBODY:
-            _, told = _who_tells_most(nodes, node, entries)
-            standing[gone, CONTRADICTED] += nodes[node, MOST] - max(out, told)
-            nodes[node, MOST] = max(out, told)
-        untold += nodes[node, MOST] - out
-    return untold
+            _, most = _who_has_most(nodes, node, entries)
+            standing[gone, CONTRADICTED] += nodes[node, MOST] - max(out, most)
+            nodes[node, MOST] = max(out, most)
+        unsent += nodes[node, MOST] - out
+    return unsent
 
 
 @kernel(f"void({_TWO}, int64, {_TWO}, int64, int64, {_TWO})", inlined=True)
 def _count_in(nodes: Column, node: int, entries: Column, kind: int, replica: int, standing: Column) -> None:
     """Count an element that was taken in: as one more event, or by what it is instead."""
     if kind == ADJUST:
-        _, told = _who_tells_most(nodes, node, entries)
-        most = max(told, total(nodes, node, OUT_END, entries))
+        _, most = _who_has_most(nodes, node, entries)
+        most = max(most, total(nodes, node, OUT_END, entries))
         standing[replica, REVISED] += 1 + nodes[node, MOST] - most
         nodes[node, MOST] = most
     elif total(nodes, node, ENDS + replica, entries) > nodes[node, MOST]:
@@ -246,21 +246,21 @@ def _count_what_is_left_out(
     lines: Column,
     count: int,
 ) -> int:
-    """Count the events of a node that the output does not have: contradicted, or taken back by who had told them.
+    """Count the events of a node that the output does not have: contradicted, or taken back by who had them.
 
     Return the count of lines.
     """
     out = total(nodes, node, OUT_END, entries)
     if nodes[node, MOST] > out:
-        teller, told = _who_tells_most(nodes, node, entries)
-        contradicted = max(told - out, 0)
-        standing[teller, CONTRADICTED] += contradicted
+        holder, most = _who_has_most(nodes, node, entries)
+        contradicted = max(most - out, 0)
+        standing[holder, CONTRADICTED] += contradicted
         standing[leader, REVISED] += nodes[node, MOST] - out - contradicted
         for _ in range(contradicted if rules[DIVERTS] else 0):
-            end = surplus_end(nodes, node, ENDS + teller, OUT_END, entries, NO_END, False)
+            end = surplus_end(nodes, node, ENDS + holder, OUT_END, entries, NO_END, False)
             count_up(nodes, node, OUT_END, entries, end)  # so that it is not found again; the list is done with
             start, at, length = nodes[node, START], nodes[node, AT], nodes[node, LENGTH]
-            tell(lines, count, CONTRADICTED_EVENT, start, teller, end, HELD, at, length)
+            write_line(lines, count, CONTRADICTED_EVENT, start, holder, end, HELD, at, length)
             count += 1
     return count
 
@@ -281,7 +281,7 @@ def _forget(
     count = _count_what_is_left_out(nodes, node, entries, leader, rules, standing, lines, count)
     for replica in range(len(standing)):
         while nodes[node, ENDS + replica] > NO_ENTRY:
-            standing[replica, TELLS] -= take_first(nodes, node, ENDS + replica, entries)
+            standing[replica, LIVE_EVENTS] -= take_first(nodes, node, ENDS + replica, entries)
     while nodes[node, OUT_END] > NO_ENTRY:
         take_first(nodes, node, OUT_END, entries)
     nodes[node, LENGTH] = GONE
@@ -305,7 +305,7 @@ def _settle(
     """Make the output agree with a replica on a node that its punctuation freezes; return the count of lines."""
     is_final = rules[FIRST_RULE] == WHEN_FINAL
     if is_final or rules[FIRST_RULE] == WHEN_FROZEN:
-        count = _tell_frozen(nodes, node, entries, replica, _FOREVER if is_final else t, lines, count)
+        count = _emit_frozen(nodes, node, entries, replica, _FOREVER if is_final else t, lines, count)
     else:
         if nodes[node, START] >= counters[SETTLED]:
             count = _equal_count(nodes, node, entries, replica, lines, count)
@@ -331,11 +331,11 @@ def _freeze(
     """Settle all events that a punctuation freezes.
 
     Return the count of lines, how far the output is complete then, and whether all fitted. Where they did not, it is
-    called again: what was settled is settled again without a word.
+    called again: what was settled is settled again without any output.
     """
-    # Where only what is frozen is told, a node needs attention as long as it lives: it holds the promise back.
+    # Where only what is frozen is emitted, a node needs attention as long as it lives: it holds punctuations back.
     only_frozen = rules[FIRST_RULE] == WHEN_FROZEN or rules[FIRST_RULE] == WHEN_FINAL
-    complete, promised = _NOWHERE if only_frozen else counters[SETTLED], t
+    complete, punctuation = _NOWHERE if only_frozen else counters[SETTLED], t
     for block in range((counters[NODES] + BLOCK - 1) // BLOCK):
         if not is_frozen(bounds[block, replica], t):
             continue
@@ -347,17 +347,17 @@ def _freeze(
                 room = total(nodes, node, OUT_END, entries) + total(nodes, node, ENDS + replica, entries)
                 room += nodes[node, MOST] if rules[DIVERTS] else 0
                 if count + room > lines.shape[1]:
-                    return count, promised, 0
+                    return count, punctuation, 0
                 count = _settle(nodes, node, entries, counters, replica, rules, standing, t, lines, count)
                 if nodes[node, LENGTH] == GONE:
                     continue
                 _lower_bounds(nodes, bounds, node, entries, _NOWHERE if only_frozen else nodes[node, START] + 1)
             if only_frozen:
-                promised, least = min(promised, nodes[node, START]), min(least, nodes[node, START])
+                punctuation, least = min(punctuation, nodes[node, START]), min(least, nodes[node, START])
             else:
                 least = min(least, _due(nodes, node, replica, entries, min(t, nodes[node, START] + 1)))
         bounds[block, replica] = least
-    return count, promised, 1
+    return count, punctuation, 1
 
 
 @kernel(f"void({_TWO}, {_TWO}, int64, {_TWO}, int64)")
@@ -369,7 +369,7 @@ def _lower_bounds(nodes: Column, bounds: Column, node: int, entries: Column, com
 
 
 @kernel(f"UniTuple(int64, 2)({_TWO}, {_TWO}, int64[::1], {_TWO}, {_RANKED}, int64, {_TWO}, int64)")
-def _promise(
+def _punctuate(
     nodes: Column,
     bounds: Column,
     counters: Column,
@@ -377,21 +377,21 @@ def _promise(
     replica: int,
     rules: Column,
     standing: Column,
-    said: int,
+    punctuation: int,
     lines: Column,
     count: int,
 ) -> tuple[int, int]:
-    """Pass a replica's punctuation on, as far as it says more; return the count of lines, and whether all fitted."""
-    t = settled_by(rules, standing, replica, said)
+    """Pass a replica's punctuation on, as far as it is news; return the count of lines, and whether all fitted."""
+    t = settled_by(rules, standing, replica, punctuation)
     if t <= counters[SETTLED]:
         return count, 1
-    count, promised, all_fit = _freeze(nodes, bounds, counters, entries, replica, rules, standing, t, lines, count)
+    count, complete, all_fit = _freeze(nodes, bounds, counters, entries, replica, rules, standing, t, lines, count)
     if not all_fit or count == lines.shape[1]:
         return count, 0
     counters[SETTLED] = t
-    if promised > counters[COMPLETE]:
-        counters[COMPLETE] = promised
-        tell(lines, count, PUNCTUATE, promised, promised, promised, HELD, 0, 0)
+    if complete > counters[COMPLETE]:
+        counters[COMPLETE] = complete
+        write_line(lines, count, PUNCTUATE, complete, complete, complete, HELD, 0, 0)
         count += 1
     return count, 1
 
@@ -419,16 +419,16 @@ def _is_one_more(
     """Whether a replica has more of an event than the output, and the rule for the first time lets one more go out."""
     if prior_end != NO_END and not _is_lacking(nodes, node, ENDS + replica, entries, end):
         return False
-    told = total(nodes, node, OUT_END, entries)
-    if total(nodes, node, ENDS + replica, entries) <= told:
+    out = total(nodes, node, OUT_END, entries)
+    if total(nodes, node, ENDS + replica, entries) <= out:
         return False
-    if rules[FIRST_RULE] != WHEN_TOLD_BY_QUORUM:
+    if rules[FIRST_RULE] != WHEN_QUORUM:
         return is_believed(rules, standing, replica)
     if rules[QUORUM] == 1:
         return True
     agreeing = 1
     for other in range(len(standing)):
-        agreeing += other != replica and total(nodes, node, ENDS + other, entries) > told
+        agreeing += other != replica and total(nodes, node, ENDS + other, entries) > out
     return agreeing >= rules[QUORUM]
 
 
@@ -448,7 +448,7 @@ def _revise(
     """Give the output what a replica has now in the place of something it has not, if there is such a thing.
 
     That is the prior end, if the output has it. Otherwise it is the latest such end, unless it may be one that the
-    replica has yet to tell.
+    replica has yet to send.
     """
     start, ins = nodes[node, START], ENDS + replica
     more = total(nodes, node, OUT_END, entries) - total(nodes, node, ins, entries)
@@ -464,7 +464,7 @@ def _revise(
     count_down(nodes, node, OUT_END, entries, old)
     if end > start:
         count_up(nodes, node, OUT_END, entries, end)
-    tell(lines, count, ADJUST, start, old, end, HELD, nodes[node, AT], nodes[node, LENGTH])
+    write_line(lines, count, ADJUST, start, old, end, HELD, nodes[node, AT], nodes[node, LENGTH])
     _lower_bounds(nodes, bounds, node, entries, counters[SETTLED])
     return count + 1
 
@@ -493,22 +493,22 @@ def merge_elements(
     row: int,
     lines: Column,
 ) -> tuple[int, int]:
-    """Take a replica's elements from the first one given on; return where it stopped, and how many lines were told.
+    """Take a replica's elements from the first one given on; return where it stopped, and how many lines were written.
 
     `row` is the row of the first of them. It stops early when the lines are full. There is room for as many nodes,
     words and entries as the batch may bring.
     """
     count, row = 0, row - 1
-    # Before an event is frozen or half frozen, these three have nothing to say.
+    # Where an event goes out when it is frozen or half frozen, none of these rules applies before.
     only_frozen = rules[FIRST_RULE] == WHEN_FROZEN or rules[FIRST_RULE] == WHEN_FINAL
-    tells_at_once = not only_frozen and rules[FIRST_RULE] != WHEN_HALF_FROZEN
+    emits_at_once = not only_frozen and rules[FIRST_RULE] != WHEN_HALF_FROZEN
     revises = rules[REVISION_RULE] != REVISE_WHEN_FROZEN and not only_frozen
     for i in range(first, len(kinds)):
         if count == lines.shape[1]:
             return i, count
         start, end = starts[i], ends[i]
         if kinds[i] == PUNCTUATE:
-            count, all_fit = _promise(nodes, bounds, counters, entries, replica, rules, standing, start, lines, count)
+            count, all_fit = _punctuate(nodes, bounds, counters, entries, replica, rules, standing, start, lines, count)
             if not all_fit:
                 return i, count
             continue
@@ -525,10 +525,10 @@ def merge_elements(
         if not _take_in(nodes, node, entries, standing, replica, prior_end, end):
             count = pass_over(standing, replica, rules, lines, count, kinds[i], start, end, row, length)
             continue
-        tells = tells_at_once and start >= counters[SETTLED]
-        if tells and _is_one_more(nodes, node, entries, replica, rules, standing, prior_end, end):
+        emits = emits_at_once and start >= counters[SETTLED]
+        if emits and _is_one_more(nodes, node, entries, replica, rules, standing, prior_end, end):
             count_up(nodes, node, OUT_END, entries, end)
-            tell(lines, count, INSERT, start, end, end, row, nodes[node, AT], length)
+            write_line(lines, count, INSERT, start, end, end, row, nodes[node, AT], length)
             count += 1
         elif revises and may_revise(rules, standing, replica):
             count = _revise(nodes, bounds, node, entries, counters, replica, prior_end, end, lines, count)

@@ -4,7 +4,7 @@ Each start and payload has one node, which an index finds. It has an end and how
 one start and payload differ in their ends, further nodes follow it, in order of end, that the index does not list.
 
 Which node goes next is known by a heap, in order of start and, where starts are equal, of the payload's words. That
-order depends on nothing but the events, so that streams that say the same come out the same. Events of one
+order depends on nothing but the events, so that streams of the same events come out the same. Events of one
 start and payload go in order of end. An event goes when it and all before it in that order are frozen.
 
 Invariants: every listed node that is not gone is in the heap, once. Ends rise along the nodes of one event.
@@ -197,7 +197,7 @@ def take_elements(
 ) -> int:
     """Take inserts and adjusts; return the first adjust that concerns no event, or ALL_FIT.
 
-    `offsets` say where the words of each row begin; punctuations have no row, and are passed over. There is room for
+    `offsets` are where the words of each row begin; punctuations have no row, and are passed over. There is room for
     as many nodes and words as the batch may bring.
     """
     row = -1

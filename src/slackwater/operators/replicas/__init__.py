@@ -7,7 +7,7 @@
     revised             R4   anything: the same event any number of times
     revised_apart       R3-  as R3, with an index for each replica: to be measured beside it
 
-Beside them: cleanse puts one stream in order and applies its revisions, divergence names replicas that contradict each
+Beside them: settle puts one stream in order and applies its revisions, divergence names replicas that contradict each
 other.
 
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, and the technical report of the

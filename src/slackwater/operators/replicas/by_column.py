@@ -1,24 +1,25 @@
-"""Merges replicas that come in one stream, told apart by a column; new ones may appear at any time.
+"""Merges replicas that come in one stream, distinguished by a column; new ones may appear at any time.
 
-Each replica is judged by its own rows alone: it promises that all before its own high water minus the patience is
-complete, and a row that contradicts its own replica's promise is late. What is in time goes into one merge of LMerge's
+Which rows of a replica are late is decided by its own rows alone: all before its own high water minus the patience is
+complete, and a row behind a punctuation of its own replica is late. What is in time goes into one merge of LMerge's
 cases R3 or R4, which takes replicas in any order and goes by whoever is furthest.
 
-    rows ─ split by name ┬─ judge of blue  ─┐
-                         ├─ judge of green ─┼─ merge ─ events, told once
-                         └─ ...            ─┘
+    rows ─ split by name ┬─ punctuate blue  ─┐
+                         ├─ punctuate green ─┼─ merge ─ events, each once
+                         └─ ...             ─┘
 
-Replicas that are there before anything was promised tell everything, unless their own times show that they do not: one
-that told everything would begin within a patience of the others. A replica that appears later may have sent rows before
+Replicas that are there before the first punctuation have everything, unless their own times show that they do not: one
+that had everything would begin within a patience of the others. A replica that appears later may have sent rows before
 that nobody here has seen; as its rows are no further apart than the patience, none of those is later than its first row
-and a patience. From there on it tells everything. Until the output is complete up to there its events count, and its
-promises do not; unless those whose promises do have fallen silent: then it takes over (`takeover.py` has the rules).
+and a patience. From there on it has everything. Until the output is complete up to there its events count, and its
+punctuations do not; unless those whose punctuations do have fallen silent: then it takes over (`takeover.py` has the
+rules).
 
-At the end everything that is held goes out, as often as the replica tells it that tells it most: what one replica has
-told is true, and nobody has promised that there is no more.
+At the end everything that is held goes out, as often as the replica has it that has it most: what one replica has
+sent is true, and nobody guarantees that there is no more.
 
 Ends of events are part of what is compared, not times to wait for: an insert is final, so that it is known as soon as
-its start is complete. Nor could a replica that appears later tell what began before it appeared, and lasts.
+its start is complete. Nor could a replica that appears later have what began before it appeared, and lasts.
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, sections IV and V-B.
 
 Invariant: a replica with a port has sent a row with a time; ports are given once and never taken back.
@@ -44,7 +45,7 @@ from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
 from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator, PunctuateState
 from slackwater.operators.replicas.diverted_rows import REASON, left_out_schema
-from slackwater.operators.replicas.most_copies import all_told, told_by_others
+from slackwater.operators.replicas.most_copies import all_held, held_by_others
 from slackwater.operators.replicas.multiset import MergeMultiset, MultisetState
 from slackwater.operators.replicas.replica_names import ReplicaName, ReplicaNames, Span
 from slackwater.operators.replicas.revised_with_key import MergeRevisedWithKey
@@ -79,18 +80,18 @@ class ByColumnState:
     """What is remembered: the replicas by their ports, and the merge."""
 
     names: tuple[ReplicaName, ...]
-    judged: tuple[PunctuateState, ...]
+    punctuators: tuple[PunctuateState, ...]
     complete_before: Instant
     """The greatest punctuation of the input."""
 
     earliest: Instant
-    """The least time of a row that came before any replica had made a promise."""
+    """The least time of a row that came before the first punctuation of any replica."""
 
     untimed: int
     """How many rows without a time came from replicas that have sent no time yet."""
 
     alone_from: tuple[Instant, ...]
-    """The high water of each replica after its first row since one that leads was last heard; else BEGINNING."""
+    """The high water of each replica after its first row since the last one of a replica that leads; else BEGINNING."""
 
     gaps: tuple[Instant, ...]
     """For each replica that took over, the time before which events may be missing; else BEGINNING."""
@@ -100,7 +101,7 @@ class ByColumnState:
     @property
     def high_water(self) -> Instant:
         """The greatest time of a row of any replica."""
-        return max((one.high_water for one in self.judged), default=BEGINNING)
+        return max((one.high_water for one in self.punctuators), default=BEGINNING)
 
 
 class StandingByColumn(NamedTuple):
@@ -108,11 +109,11 @@ class StandingByColumn(NamedTuple):
 
     name: str
     leads: bool
-    """Whether its promises count."""
+    """Whether its punctuations count."""
 
     complete_from: Instant
     complete_before: Instant
-    """Its last promise."""
+    """Its last punctuation."""
 
     takes_over_past: Instant
     """If it does not lead, and comes alone: the time past which it takes over; else BEGINNING."""
@@ -122,7 +123,7 @@ class StandingByColumn(NamedTuple):
 
 
 class MergeByColumnOperator(Operator[ByColumnState]):
-    """Tells once what the replicas tell whose names are in a column; the column itself is not told.
+    """Emits once what the replicas send whose names are in a column; the column itself is not emitted.
 
     >>> from slackwater.events.schema import EventSchema
     >>> from slackwater.policies.late import Late
@@ -140,18 +141,18 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         "_complete_before",
         "_earliest",
         "_gaps",
-        "_judges",
         "_late",
         "_left_out",
         "_merge",
+        "_merged_payload",
         "_names",
         "_patience",
         "_ports",
+        "_punctuators",
         "_reached_elsewhere",
         "_reaches_by_batch",
         "_schema",
         "_step",
-        "_told",
         "_untimed",
     )
     state_types = (
@@ -175,25 +176,25 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         self._schema = schema
         self._by = by
         self._patience = patience
-        # The rows of all replicas come before the promises of any, as where the rows of a batch come in pieces.
+        # The rows of all replicas come before the punctuations of any, as where the rows of a batch come in pieces.
         self._reaches_by_batch = cadence.unit is CadenceUnit.BATCH
         self._cadence = DRIVEN_BY_RUNNER if self._reaches_by_batch else cadence
-        # Where the rows of a batch are simultaneous, it is known at its end who was heard, and not before.
+        # Where the rows of a batch are simultaneous, it is known at its end who has sent rows, and not before.
         self._reached_elsewhere = self._cadence is DRIVEN_BY_RUNNER
         self._late = late
         self._step = step
         self._names = ReplicaNames(schema, by, step)
-        told = [field for field in schema.payload if field.name != by]
-        told += [] if schema.until is None else [pa.field(schema.until.name, pa.int64())]
-        self._told = pa.schema(told)
+        fields = [field for field in schema.payload if field.name != by]
+        fields += [] if schema.until is None else [pa.field(schema.until.name, pa.int64())]
+        self._merged_payload = pa.schema(fields)
         self._ports: dict[ReplicaName, Port] = {}
-        self._judges: list[PunctuateOperator] = []
+        self._punctuators: list[PunctuateOperator] = []
         self._alone_from: list[Instant] = []
         self._gaps: list[Instant] = []
         self._complete_before, self._earliest, self._untimed = BEGINNING, FOREVER, 0
         if resume is not None:
             self._ports = {name: port for port, name in enumerate(resume.names)}
-            self._judges = [self._judge(judged) for judged in resume.judged]
+            self._punctuators = [self._punctuator(state) for state in resume.punctuators]
             self._complete_before, self._earliest = resume.complete_before, resume.earliest
             self._untimed = resume.untimed
             self._alone_from, self._gaps = list(resume.alone_from), list(resume.gaps)
@@ -204,7 +205,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
     def _build_merge(
         self, resume: RevisedState | MultisetState | None, *, keyed: bool
     ) -> MergeMultiset | MergeRevisedWithKey:
-        none, where, agreement = no_rows(self._told), f"step {self._step!r}", Agreement.frozen()
+        none, where, agreement = no_rows(self._merged_payload), f"step {self._step!r}", Agreement.frozen()
         diverts = self._left_out is not None
         if keyed:
             return MergeRevisedWithKey(0, none, where, resume, agreement, diverts=diverts)
@@ -212,11 +213,11 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         return MergeMultiset(0, none, where, resume, agreement, diverts=diverts)
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
-        """Judge the rows of each replica, and merge what is in time; the furthest replica comes first."""
-        assert insert_only(batch), "replicas told apart by a column have no adjusts"
+        """Find the late rows of each replica, and merge what is in time; the furthest replica comes first."""
+        assert insert_only(batch), "replicas distinguished by a column have no adjusts"
         if not len(batch):
             return NOTHING
-        rows, places, said = split_punctuations(batch)
+        rows, places, punctuations = split_punctuations(batch)
         apart = self._names.split(rows)
         came = {part.name: Span.of(part.rows.start) for part in apart}
         emissions = [self.register_replicas(came)]
@@ -227,18 +228,19 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             pieces = batch.slice(0, at), batch.slice(at, len(batch))
             return _together([*emissions, *(self.on_batch(port, piece) for piece in pieces)])
         parts = {
-            part.name: insert_punctuations(part.rows, np.searchsorted(part.numbers, places), said) for part in apart
+            part.name: insert_punctuations(part.rows, np.searchsorted(part.numbers, places), punctuations)
+            for part in apart
         }
-        if len(said):
-            # What the stream promises, all of its replicas promise.
-            silent = insert_punctuations(self._nothing(), np.zeros(len(said), dtype=np.int64), said)
+        if len(punctuations):
+            # What the stream guarantees, all of its replicas do.
+            silent = insert_punctuations(self._nothing(), np.zeros(len(punctuations), dtype=np.int64), punctuations)
             parts = {**dict.fromkeys(self._ports, silent), **parts}
-            self._complete_before = max(self._complete_before, int(said[-1]))
+            self._complete_before = max(self._complete_before, int(punctuations[-1]))
         emissions += [self._take(name, parts[name]) for name in self._furthest_first(parts, came)]
         if self._reaches_by_batch:
             emissions.append(self.advance_high_water(came))
         elif not self._reached_elsewhere:
-            self._note_heard(leading, waiting)
+            self._note_active(leading, waiting)
             emissions.append(self._let_take_over())
         return _together(emissions)
 
@@ -247,50 +249,53 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         timed = {name: span for name, span in came.items() if span.has_times}
         if not timed:
             return NOTHING
-        promised = self._has_promised()
-        if not promised:
+        punctuated = self._has_punctuated()
+        if not punctuated:
             self._earliest = min(self._earliest, *(span.least for span in timed.values()))
         emissions = []
         for name in sorted(timed.keys() - self._ports.keys()):
-            port = self._ports[name] = len(self._judges)
-            from_the_beginning = not promised and timed[name].least - self._patience <= self._earliest
+            port = self._ports[name] = len(self._punctuators)
+            from_the_beginning = not punctuated and timed[name].least - self._patience <= self._earliest
             # No row that it sent before is later than a patience past the first: that one would be late itself.
             appeared = min(timed[name].first + self._patience + 1, FOREVER - 1)
             self._merge.attach(port, BEGINNING if from_the_beginning else appeared)
-            self._judges.append(self._judge())
+            self._punctuators.append(self._punctuator())
             self._alone_from.append(BEGINNING)
             self._gaps.append(BEGINNING)
             if self._complete_before > BEGINNING:
-                emissions.append(self._merged(port, self._judges[port].punctuate(self._complete_before)))
+                emissions.append(self._merged(port, self._punctuators[port].punctuate(self._complete_before)))
         return _together(emissions)
 
     def advance_high_water(self, came: Spans) -> Emission:
-        """Let each replica promise what its rows up to the newest let it, be they here or elsewhere."""
+        """Punctuate each replica as far as its rows up to the newest allow, be they here or elsewhere."""
         emissions = [self.register_replicas(came)]
-        # Not the high water: where rows are dealt to shards, each has seen other rows of this batch.
-        leaders, before = self.leaders(), [judge.snapshot().punctuated_high_water for judge in self._judges]
+        # Not the high water: where rows are partitioned to shards, each has seen other rows of this batch.
+        before = [punctuator.snapshot().punctuated_high_water for punctuator in self._punctuators]
+        leaders = self.leaders()
         timed = self._furthest_first([name for name, span in came.items() if span.has_times], came)
         for name in timed:
             port = self._ports[name]
-            emissions.append(self._merged(port, self._judges[port].advance_high_water(came[name].newest)))
+            emissions.append(self._merged(port, self._punctuators[port].advance_high_water(came[name].newest)))
         alone = leaders.isdisjoint(self._ports[name] for name in timed)
         for name in timed if alone else ():
             port = self._ports[name]
             if self._alone_from[port] == BEGINNING:
                 self._alone_from[port] = max(before[port], came[name].first)
         if not alone:
-            self._alone_from = [BEGINNING] * len(self._judges)
+            self._alone_from = [BEGINNING] * len(self._punctuators)
         return _together([*emissions, self._let_take_over()])
 
     # ---- who leads -------------------------------------------------------------------------------------------------
 
     def leaders(self) -> frozenset[Port]:
-        """The replicas whose promises count: the same in every shard, whichever events it has."""
-        return frozenset(leaders_among([one.complete_from for one in self._merge.replicas], self._promises()))
+        """The replicas whose punctuations count: the same in every shard, whichever events it has."""
+        return frozenset(
+            leaders_among([one.complete_from for one in self._merge.replicas], self._complete_before_each())
+        )
 
     def standings(self) -> list[StandingByColumn]:
         """How each replica stands, in the order in which they appeared."""
-        leaders, said, replicas = self.leaders(), self._promises(), self._merge.replicas
+        leaders, complete, replicas = self.leaders(), self._complete_before_each(), self._merge.replicas
         alone_from = [
             BEGINNING if port in leaders or alone == BEGINNING else min(alone + 2 * self._patience, FOREVER)
             for port, alone in enumerate(self._alone_from)
@@ -300,7 +305,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
                 self._names.spelled(name),
                 port in leaders,
                 replicas[port].complete_from,
-                said[port],
+                complete[port],
                 alone_from[port],
                 self._gaps[port],
             )
@@ -312,18 +317,18 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         """The last punctuation of the output."""
         return self._merge.complete_before
 
-    def _promises(self) -> list[Instant]:
-        """How far each replica has promised to be complete."""
-        judged = [judge.snapshot() for judge in self._judges]
-        return [max(one.complete_before, one.punctuated_high_water - self._patience) for one in judged]
+    def _complete_before_each(self) -> list[Instant]:
+        """How far each replica is complete."""
+        states = [punctuator.snapshot() for punctuator in self._punctuators]
+        return [max(one.complete_before, one.punctuated_high_water - self._patience) for one in states]
 
     def _sides(self, apart: Sequence[Part]) -> tuple[NDArray[np.int64], dict[Port, ReplicaRows]]:
         """Where in a batch rows of leaders are, and the rows of the others; none where nobody waits to lead.
 
-        Nor where the rows of a batch are simultaneous: then `advance_high_water` says who was heard.
+        Nor where the rows of a batch are simultaneous: then `advance_high_water` notes who has sent rows.
         """
         leaders = self.leaders()
-        if self._reached_elsewhere or len(leaders) == len(self._judges):
+        if self._reached_elsewhere or len(leaders) == len(self._punctuators):
             return _NO_PLACES, {}
         leading, waiting = [_NO_PLACES], {}
         for part in apart:
@@ -332,20 +337,20 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             if port in leaders:
                 leading.append(part.numbers[timed])
             elif port is not None:
-                known = self._judges[port].snapshot().high_water, self._alone_from[port]
+                known = self._punctuators[port].snapshot().high_water, self._alone_from[port]
                 waiting[port] = ReplicaRows(part.numbers[timed], part.rows.start[timed], *known)
         return np.sort(np.concatenate(leading)), waiting
 
-    def _note_heard(self, leading: NDArray[np.int64], waiting: Mapping[Port, ReplicaRows]) -> None:
+    def _note_active(self, leading: NDArray[np.int64], waiting: Mapping[Port, ReplicaRows]) -> None:
         """Remember how far each replica was when it first came alone, without the leaders."""
         after = {port: rows.alone_from_after(leading) for port, rows in waiting.items()}
         if len(leading):
-            self._alone_from = [BEGINNING] * len(self._judges)
+            self._alone_from = [BEGINNING] * len(self._punctuators)
         for port, alone_from in after.items():
             self._alone_from[port] = alone_from
 
     def _let_take_over(self) -> Emission:
-        """Let a replica lead for which the leaders have been silent too long: that which tells everything earliest."""
+        """Let a replica lead for which the leaders have been silent too long: that which has everything earliest."""
         leaders = self.leaders()
         due = [
             port
@@ -357,37 +362,37 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         replicas = self._merge.replicas
         port = min(due, key=lambda port: (replicas[port].complete_from, port))
         self._gaps[port] = replicas[port].complete_from
-        others = told_by_others(self._merge.snapshot(), self._told, port, self._gaps[port])
-        self._alone_from = [BEGINNING] * len(self._judges)
+        others = held_by_others(self._merge.snapshot(), self._merged_payload, port, self._gaps[port])
+        self._alone_from = [BEGINNING] * len(self._punctuators)
         return self._shown(self._merge.take_over(port, others))
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
-        """Release all that is held: every event that some replica has told, and nobody has contradicted."""
-        told = [all_told(self._merge.snapshot(), self._told)] if self._judges else []
+        """Release all that is held: every event that some replica has, and nobody has contradicted."""
+        held = [all_held(self._merge.snapshot(), self._merged_payload)] if self._punctuators else []
         self._merge.forget_held()
-        for replica in range(len(self._judges)):
+        for replica in range(len(self._punctuators)):
             self._merge.on_end(replica)
-        told += [punctuation_like(no_rows(self._told), FOREVER)] * bool(told)
-        return Emission.of(*map(self._as_events, told))
+        held += [punctuation_like(no_rows(self._merged_payload), FOREVER)] * bool(held)
+        return Emission.of(*map(self._as_events, held))
 
     def _take(self, name: ReplicaName, part: EventBatch) -> Emission:
         port = self._ports.get(name)
         if port is not None:
-            return self._merged(port, self._judges[port].on_batch(0, part))
-        # None of its rows has a time. It does not take part yet: there is no telling how far it has come.
-        judge = self._judge()
-        emission = judge.on_batch(0, part)
-        self._untimed += judge.late()
+            return self._merged(port, self._punctuators[port].on_batch(0, part))
+        # None of its rows has a time. It does not take part yet: nobody knows how far it has come.
+        punctuator = self._punctuator()
+        emission = punctuator.on_batch(0, part)
+        self._untimed += punctuator.late()
         for batch in emission.batches:
             if batch.rows:  # all of them before all times: as far as none has come
                 doing = "taking in a replica whose newest event is at the very beginning of int64"
                 raise BadTime.overflow(f"step {self._step!r}", show_element(batch, 0), doing)
         return Emission(side=emission.side)
 
-    def _merged(self, port: Port, judged: Emission) -> Emission:
-        """Merge what a replica tells; late rows go their own way."""
-        merged = [self._shown(self._merge.on_batch(port, self._as_told(batch))) for batch in judged.batches]
-        return _together([*merged, Emission(side=judged.side)])
+    def _merged(self, port: Port, in_time: Emission) -> Emission:
+        """Merge what a replica sends; late rows go their own way."""
+        merged = [self._shown(self._merge.on_batch(port, self._as_points(batch))) for batch in in_time.batches]
+        return _together([*merged, Emission(side=in_time.side)])
 
     def _shown(self, merged: Emission) -> Emission:
         """What the merge releases, as events; rows that it left out with the names of their replicas."""
@@ -399,58 +404,64 @@ class MergeByColumnOperator(Operator[ByColumnState]):
 
         def how_far(name: ReplicaName) -> Instant:
             port = self._ports.get(name)
-            before = BEGINNING if port is None else self._judges[port].snapshot().high_water
+            before = BEGINNING if port is None else self._punctuators[port].snapshot().high_water
             return max(before, came[name].newest) if name in came else before
 
         return sorted(names, key=lambda name: (-how_far(name), name))
 
     def _high_waters(self) -> list[Instant]:
-        return [judge.snapshot().high_water for judge in self._judges]
+        return [punctuator.snapshot().high_water for punctuator in self._punctuators]
 
-    def _has_promised(self) -> bool:
-        """Whether any replica has made a promise."""
-        return any(said > BEGINNING for said in self._promises())
+    def _has_punctuated(self) -> bool:
+        """Whether any replica is complete up to some time."""
+        return any(complete > BEGINNING for complete in self._complete_before_each())
 
-    def _judge(self, state: PunctuateState | None = None) -> PunctuateOperator:
+    def _punctuator(self, state: PunctuateState | None = None) -> PunctuateOperator:
         return PunctuateOperator(self._schema, (self._patience,), self._cadence, self._late, self._step, state)
 
     def _nothing(self) -> EventBatch:
         return EventBatch.inserts(self._schema.no_rows, [])
 
-    def _as_told(self, batch: EventBatch) -> EventBatch:
+    def _as_points(self, batch: EventBatch) -> EventBatch:
         """The same rows without the name of their replica, as points; their ends are columns. Copies no payload."""
-        columns = [batch.payload.column(name) for name in self._told.names if name in self._schema.payload.names]
+        columns = [
+            batch.payload.column(name) for name in self._merged_payload.names if name in self._schema.payload.names
+        ]
         if self._schema.until is not None:
             data = batch.is_data()
             columns.append(pa.array(batch.ends() if data is None else batch.ends()[data]))
         if not columns:
             return EventBatch(no_columns(batch.rows), batch.start, None, batch.kind)
-        return EventBatch(pa.RecordBatch.from_arrays(columns, schema=self._told), batch.start, None, batch.kind)
+        return EventBatch(
+            pa.RecordBatch.from_arrays(columns, schema=self._merged_payload), batch.start, None, batch.kind
+        )
 
-    def _as_events(self, told: EventBatch) -> EventBatch:
+    def _as_events(self, points: EventBatch) -> EventBatch:
         """Points of the merge as the events they stand for."""
         if self._schema.until is None:
-            return EventBatch(told.payload, told.start, None, told.kind)
-        end, data = told.ends().copy(), told.is_data()
-        end[slice(None) if data is None else data] = told.payload.column(told.payload.num_columns - 1).to_numpy()
-        names = told.payload.schema.names[:-1]
-        return EventBatch(told.payload.select(names) if names else no_columns(told.rows), told.start, end, told.kind)
+            return EventBatch(points.payload, points.start, None, points.kind)
+        end, data = points.ends().copy(), points.is_data()
+        end[slice(None) if data is None else data] = points.payload.column(points.payload.num_columns - 1).to_numpy()
+        names = points.payload.schema.names[:-1]
+        return EventBatch(
+            points.payload.select(names) if names else no_columns(points.rows), points.start, end, points.kind
+        )
 
     def _as_left_out(self, rows: EventBatch) -> EventBatch:
         """Rows that the merge left out, with the columns that they came with, and the reason."""
         assert self._left_out is not None
-        *told, ports, reasons = rows.payload.columns  # by place: a column of the user's may have any name
-        payload = pa.RecordBatch.from_arrays(told, schema=self._told) if told else no_columns(rows.rows)
+        *columns, ports, reasons = rows.payload.columns  # by place: a column of the user's may have any name
+        payload = pa.RecordBatch.from_arrays(columns, schema=self._merged_payload) if columns else no_columns(rows.rows)
         events = self._as_events(EventBatch(payload, rows.start))
         names = self._names.column_of(list(self._ports)).take(ports)
-        columns = dict(zip(events.payload.schema.names, events.payload.columns, strict=True))
-        columns |= {self._by: names.cast(self._left_out.field(self._by).type), REASON.name: reasons}
-        payload = pa.RecordBatch.from_arrays([columns[one] for one in self._left_out.names], schema=self._left_out)
+        by_name = dict(zip(events.payload.schema.names, events.payload.columns, strict=True))
+        by_name |= {self._by: names.cast(self._left_out.field(self._by).type), REASON.name: reasons}
+        payload = pa.RecordBatch.from_arrays([by_name[one] for one in self._left_out.names], schema=self._left_out)
         return EventBatch(payload, events.start, events.end)
 
     def late(self) -> int:
         """How many rows were diverted or dropped."""
-        return self._untimed + sum(judge.late() for judge in self._judges)
+        return self._untimed + sum(punctuator.late() for punctuator in self._punctuators)
 
     def duplicates(self) -> int:
         """How many rows were of events that the merge had already."""
@@ -465,7 +476,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         return self._merge.overlap()
 
     def left_out_by_replica(self) -> list[LeftOut]:
-        """The same for each replica, in the order in which they appeared; nothing is said of those that wait."""
+        """The same for each replica, in the order in which they appeared; those that wait are not counted."""
         return self._merge.left_out_by_replica()
 
     def buffered(self) -> int:
@@ -478,23 +489,23 @@ class MergeByColumnOperator(Operator[ByColumnState]):
 
     def snapshot(self) -> ByColumnState:
         """Return the replicas and the merge. Cost: a copy of all events that are not complete."""
-        judged = tuple(judge.snapshot() for judge in self._judges)
+        punctuators = tuple(punctuator.snapshot() for punctuator in self._punctuators)
         progress = self._complete_before, self._earliest, self._untimed
         alone_from, gaps = tuple(self._alone_from), tuple(self._gaps)
-        return ByColumnState(tuple(self._ports), judged, *progress, alone_from, gaps, self._merge.snapshot())
+        return ByColumnState(tuple(self._ports), punctuators, *progress, alone_from, gaps, self._merge.snapshot())
 
     def check(self) -> None:
-        """Assert the invariants of every judge and of the merge, and that each replica has one port."""
-        assert list(self._ports.values()) == list(range(len(self._judges))), self._ports
-        for judge in self._judges:
-            judge.check()
+        """Assert the invariants of every punctuator and of the merge, and that each replica has one port."""
+        assert list(self._ports.values()) == list(range(len(self._punctuators))), self._ports
+        for punctuator in self._punctuators:
+            punctuator.check()
         self._merge.check()
 
 
 def _together(emissions: Iterable[Emission]) -> Emission:
     """What several calls released, one after the other."""
-    said = list(emissions)
+    released = list(emissions)
     return Emission(
-        tuple(batch for one in said for batch in one.batches if len(batch)),
-        tuple(output for one in said for output in one.side),
+        tuple(batch for one in released for batch in one.batches if len(batch)),
+        tuple(output for one in released for output in one.side),
     )

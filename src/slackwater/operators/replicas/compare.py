@@ -1,9 +1,9 @@
 """Names the replicas that contradict the others, with the events: what they lack, and what only they have.
 
-A merge believes one replica and goes on; this step says where another would have told a different story. Events are
+A merge believes one replica and goes on; this step shows where another would have led to another output. Events are
 held until all replicas have come so far that they are fully frozen in each: past their ends, or, where replicas only
-insert (`final`), past their starts. Then it is counted how many times each replica has the event. What most of them say
-is taken to be right; where as many say one thing as another, what the one of them with the least number says. Every
+insert (`final`), past their starts. Then it is counted how many times each replica has the event. The number that most
+of them have is taken to be right; where two numbers are as frequent, that of the replica with the least number. Every
 other replica gets a row: the event, the replica, and how it differs.
 
     divergence      the replica has the event
@@ -16,13 +16,13 @@ So an event to which a replica gives another end than the others makes two rows,
 that is missing, and the one that is different.
 
 An event that has no end may get one as long as replicas that revise go on. When all have ended it is compared in those
-that have promised past its start: it is missing, or extra, where they have fewer or more events of that start and
-payload than most; nothing is said about ends.
+that are complete past its start: it is missing, or extra, where they have fewer or more events of that start and
+payload than most; ends are not compared.
 
-A replica that ends may have been cut off: it is compared up to its last punctuation, and what it did not tell after
-that is no contradiction. Nor is what steps above it flush then any promise: it may lack what was still on its way. One
-that is attached late is compared in the events that start from its time on, or from where the comparison had come by
-then. One that is detached is not compared any more. A replica that has said it is complete before FOREVER has told
+A replica that ends may have been cut off: it is compared up to its last punctuation, and what it did not send after
+that is no contradiction. Nor does what steps above it flush then guarantee anything: it may lack what was still on its
+way. One that is attached late is compared in the events that start from its time on, or from where the comparison had
+come by then. One that is detached is not compared any more. A replica that is complete before FOREVER has
 everything.
 
 Invariants: whatever the interleaving, the rows are those of the replicas' temporal tables. Output is not ordered; no
@@ -87,7 +87,7 @@ def divergence_schema(schema: EventSchema, step: str = "compare_replicas") -> Ev
 
 @dataclass(frozen=True)
 class CompareState:
-    """What is remembered: the replicas, the events that wait, how far was compared and promised, and the counts."""
+    """What is remembered: the replicas, the events that wait, how far was compared and punctuated, and the counts."""
 
     replicas: tuple[Replica, ...]
     events: EventIndexState
@@ -99,14 +99,14 @@ class CompareState:
 
 
 class CompareReplicasOperator(Operator[CompareState]):
-    """Tells what replicas do not agree on.
+    """Emits what replicas do not agree on.
 
     >>> from slackwater.events.elements import Insert, Punctuate, batch_of, elements_of
     >>> from slackwater.events.schema import EventSchema
     >>> schema = EventSchema.of(pa.schema({"at": pa.int64(), "until": pa.int64(), "x": pa.string()}), "at", "until")
     >>> compare = CompareReplicasOperator(2, schema)
-    >>> told = [Insert(("a",), 2, 4), Insert(("b",), 3, 5), Punctuate(9)]
-    >>> for port, elements in enumerate([told, told[1:]]):
+    >>> sent = [Insert(("a",), 2, 4), Insert(("b",), 3, 5), Punctuate(9)]
+    >>> for port, elements in enumerate([sent, sent[1:]]):
     ...     for batch in compare.on_batch(port, batch_of(elements, schema.payload)).batches:
     ...         print(*elements_of(batch))
     insert(('a', 1, 'missing'), 2, 4)
@@ -168,19 +168,19 @@ class CompareReplicasOperator(Operator[CompareState]):
         return tuple(self._tally.tolist())
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
-        """Take what a replica tells; compare as far as all have come. One that is detached is not listened to."""
+        """Take what a replica sends; compare as far as all have come. One that is detached is not listened to."""
         replica = self._replicas[port]
         if not replica.attached or not len(batch):
             return NOTHING
         where = f"{self._step}, replica {port},"
-        said = punctuated_after(batch, replica.complete_before, where)
+        complete = punctuated_after(batch, replica.complete_before, where)
         if batch.rows:
             self._peak = max(self._peak, self.buffered() + most_at_once(batch, replica.complete_from))
             self._take(port, batch, where)
             if port in self._ordered and not replica.ending:
-                # On an ordered stream an event says as much as a punctuation at its own time.
-                said = max(said, int(batch.data().start[-1]))
-        self._replicas[port] = replace(replica, complete_before=said)
+                # On an ordered stream an event is as good as a punctuation at its own time.
+                complete = max(complete, int(batch.data().start[-1]))
+        self._replicas[port] = replace(replica, complete_before=complete)
         return self._compare()
 
     def mark_end_untrusted(self, port: Port, newest: Instant) -> None:
@@ -201,7 +201,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         return self._compare()
 
     def attach(self, port: Port, complete_from: Instant) -> None:
-        """Listen to a replica, a new one or one that was detached, that tells everything from a time on."""
+        """Listen to a replica, a new one or one that was detached, that has everything from a time on."""
         if port > len(self._replicas) or (port < len(self._replicas) and self._replicas[port].attached):
             facts = {"replica": port, "replicas": len(self._replicas)}
             raise PlanError(message(f"{self._step} cannot attach a replica in this place", facts))
@@ -212,7 +212,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         self._replicas[port : port + 1] = [Replica(max(complete_from, self._compared))]
 
     def detach(self, port: Port) -> None:
-        """Listen to a replica no longer, and forget what it told."""
+        """Listen to a replica no longer, and forget what it has sent."""
         self._replicas[port] = replace(self._replicas[port], attached=False)
         kernel.forget_replica(self._events.nodes, self._entries, self._events.counters, self._bounds, port)
 
@@ -229,9 +229,9 @@ class CompareReplicasOperator(Operator[CompareState]):
 
     def _all_have_come(self) -> Instant:
         """How far all have come; when all have ended, how far the furthest came."""
-        said = [replica.complete_before for replica in self._replicas if replica.attached and not replica.ended]
+        going_on = [replica.complete_before for replica in self._replicas if replica.attached and not replica.ended]
         ended = [replica.complete_before for replica in self._replicas if replica.attached]
-        return max(self._compared, min(said) if said else max(ended, default=BEGINNING))
+        return max(self._compared, min(going_on) if going_on else max(ended, default=BEGINNING))
 
     def _compare(self, *, ended: bool = False) -> Emission:
         reached = self._all_have_come()
@@ -242,11 +242,11 @@ class CompareReplicasOperator(Operator[CompareState]):
         found = self._differences(ended=ended or reached == FOREVER)
         used = -(-int(self._events.counters[event_index.NODES]) // kernel.BLOCK)
         waiting = int(self._bounds[:used, kernel.LEAST_START].min(initial=FOREVER))
-        promise = []
+        punctuation = []
         if min(reached, waiting) > self._complete:
             self._complete = min(reached, waiting)
-            promise = [punctuation_like(self._no_rows, self._complete)]
-        return Emission.of(*found, *promise)
+            punctuation = [punctuation_like(self._no_rows, self._complete)]
+        return Emission.of(*found, *punctuation)
 
     def _differences(self, *, ended: bool) -> list[EventBatch]:
         """What is found among the events that are frozen in all replicas; when all have ended, among all events."""

@@ -1,7 +1,7 @@
 """Rows that a merge of replicas leaves out, on their way to an output of their own, if that was asked for.
 
 They are those that `LeftOut` counts as contradicted and as passed over, each once, with the replica they are from and
-the reason. A row that was passed over may have been emitted before: nothing is remembered by which to tell.
+the reason. A row that was passed over may have been emitted before: nothing is remembered that would show it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REPLICA: Final = pa.field("replica", pa.int32())
 
 
 def left_out_schema(schema: EventSchema, step: str, *, by_column: bool = False) -> EventSchema:
-    """Return the schema of diverted rows: all columns, the number of the replica if none tells them apart, the reason.
+    """Return the schema of diverted rows: all columns, the number of the replica if no column has its name, the reason.
 
     >>> from slackwater.events.schema import EventSchema
     >>> left_out_schema(EventSchema.of(pa.schema({"at": pa.int64(), "x": pa.string()}), time="at"), "merge").columns

@@ -38,7 +38,7 @@ class EventIndexState:
 
 
 class EventIndex:
-    """Nodes of events. `columns` and `counters` say how many there are of each, those of the user included.
+    """Nodes of events. `columns` and `counters` are how many there are of each, those of the user included.
 
     >>> index = EventIndex(kernel.FIELDS, kernel.COUNTERS)
     >>> index.make_room(nodes=10, words=20).tolist(), len(index)
@@ -112,7 +112,7 @@ class EventIndex:
 def most_at_once(batch: EventBatch, since: Instant = BEGINNING) -> int:
     """How many more events there are, at most, after some of the elements of a batch than before it.
 
-    Events that start before an instant are not counted. Cost: none worth speaking of where nothing is removed.
+    Events that start before an instant are not counted. Cost: none worth noting where nothing is removed.
     """
     if batch.kind is None:
         return int(np.count_nonzero(batch.start >= since))

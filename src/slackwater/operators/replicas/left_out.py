@@ -29,7 +29,7 @@ class LeftOut:
 
     passed_over: int = 0
     """Rows that came when the output had passed their time. They were emitted before, or the replica that led lacked
-    them: nothing is remembered by which to tell."""
+    them: nothing is remembered that would show which."""
 
     revised: int = 0
     """Rows that changed an event of a replica or took it back, and rows that were taken back before they went out."""
@@ -60,4 +60,4 @@ class LeftOut:
 
 
 NONE_LEFT_OUT = LeftOut()
-"""What an operator says that leaves no rows of replicas out."""
+"""The counts of an operator that leaves no rows of replicas out."""

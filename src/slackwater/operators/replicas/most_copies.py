@@ -1,7 +1,7 @@
-"""Every event that a merge of points holds, told as often as the replica tells it that tells it most.
+"""Every event that a merge of points holds, as often as the replica has it that has it most.
 
-Where nobody is known to have told everything, this is all that is known: what one replica has told is true, and what it
-has not told may be true as well.
+Where nobody is known to have everything, this is all that is known: what one replica has sent is true, and what it
+has not sent may be true as well.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Instant
 
 
-def all_told(state: RevisedState | MultisetState, payload: pa.Schema) -> EventBatch:
-    """Return the events of a merge that tells only what is frozen, and whose events all are points.
+def all_held(state: RevisedState | MultisetState, payload: pa.Schema) -> EventBatch:
+    """Return the events of a merge that emits only what is frozen, and whose events all are points.
 
     >>> import pyarrow as pa
     >>> from slackwater.operators.replicas.multiset import MergeMultiset
     >>> merge = MergeMultiset(2, pa.record_batch({"x": pa.array([], pa.string())}))
     >>> for port, words in enumerate([["a", "b"], ["b", "b"]]):
     ...     _ = merge.on_batch(port, EventBatch.inserts(pa.record_batch({"x": words}), start=[3, 3]))
-    >>> all_told(merge.snapshot(), pa.schema({"x": pa.string()})).payload.to_pydict()
+    >>> all_held(merge.snapshot(), pa.schema({"x": pa.string()})).payload.to_pydict()
     {'x': ['a', 'b', 'b']}
     """
-    return _told(state, payload, _counts(state).max(axis=1, initial=0))
+    return _events_of(state, payload, _counts(state).max(axis=1, initial=0))
 
 
-def told_by_others(state: RevisedState | MultisetState, payload: pa.Schema, port: Port, before: Instant) -> EventBatch:
-    """Return those events that start before a time which a replica has not told, or not as often as another."""
+def held_by_others(state: RevisedState | MultisetState, payload: pa.Schema, port: Port, before: Instant) -> EventBatch:
+    """Return those events that start before a time which a replica does not have, or not as often as another."""
     counts = _counts(state)
     missing = counts.max(axis=1, initial=0) - counts[:, port]
-    return _told(state, payload, np.where(state.nodes[:, kernel.START] < before, missing, 0))
+    return _events_of(state, payload, np.where(state.nodes[:, kernel.START] < before, missing, 0))
 
 
 def _counts(state: RevisedState | MultisetState) -> NDArray[np.int64]:
-    """How often each replica tells each event: a row for each event, a column for each replica."""
+    """How often each replica has each event: a row for each event, a column for each replica."""
     given = state.nodes[:, kernel.ENDS :]
     if isinstance(state, MultisetState):
         # A point has one end, so that a list has one entry.
@@ -55,7 +55,7 @@ def _counts(state: RevisedState | MultisetState) -> NDArray[np.int64]:
     return (given != kernel.NOWHERE).astype(np.int64)
 
 
-def _told(state: RevisedState | MultisetState, payload: pa.Schema, counts: NDArray[np.int64]) -> EventBatch:
+def _events_of(state: RevisedState | MultisetState, payload: pa.Schema, counts: NDArray[np.int64]) -> EventBatch:
     nodes = np.repeat(state.nodes, counts, axis=0)
     places, lengths = WORD * nodes[:, kernel.AT], WORD * nodes[:, kernel.LENGTH]
     rows = RowCodec(payload).decode_some(state.held.view(np.uint8), places, lengths)

@@ -1,8 +1,8 @@
-"""Merges replicas that may be disordered and revised, and tell the same event any number of times: case R4 of LMerge.
+"""Merges replicas that may be disordered and revised, and send the same event any number of times: case R4 of LMerge.
 
-As in revised_with_key, unless the agreement says otherwise, the first replica to tell an event is believed at once, and
+As in revised_with_key, unless another agreement is chosen, the first replica that has an event is believed at once, and
 the output is corrected before it freezes. Of equal events the output has as many as the replica with most of them,
-until a punctuation settles it. On streams with a key it tells what the merge for these does, under every agreement.
+until a punctuation settles it. On streams with a key it emits what the merge for these does, under every agreement.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MultisetState(RevisedState):
 
 
 class MergeMultiset(RevisedReplicas[MultisetState]):
-    """Tells as many of each event as some replica has, and corrects them before they freeze."""
+    """Emits as many of each event as some replica has, and corrects them before they freeze."""
 
     __slots__ = ("_entries",)
     state_types = (MultisetState, *RevisedReplicas.state_types)
@@ -72,7 +72,7 @@ class MergeMultiset(RevisedReplicas[MultisetState]):
             payloads.word_offsets, payloads.words, at, row, self._lines,
         )  # fmt: skip
 
-    def _untold(self) -> int:
+    def _count_unsent(self) -> int:
         return kernel.recount(self._nodes, self._entries, self._counters, self._standing, events.NOBODY)
 
     def _last_ends(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -82,16 +82,16 @@ class MergeMultiset(RevisedReplicas[MultisetState]):
             at[left] = self._entries[at[left], counted_ends.NEXT]
         return ends
 
-    def _leave_out_what_only_it_told(self, port: Port) -> None:
+    def _leave_out_what_only_it_had(self, port: Port) -> None:
         kernel.recount(self._nodes, self._entries, self._counters, self._standing, port)
 
-    def _ends_not_told(self, node: int, given: int) -> list[Instant]:
-        told = Counter(dict(counted_ends.spelled_out(self._entries, int(self._nodes[node, events.OUT_END]))))
+    def _ends_not_in_output(self, node: int, given: int) -> list[Instant]:
+        emitted = Counter(dict(counted_ends.spelled_out(self._entries, int(self._nodes[node, events.OUT_END]))))
         ends = Counter(dict(counted_ends.spelled_out(self._entries, given)))
-        return list((ends - told).elements())
+        return list((ends - emitted).elements())
 
     def of_interest_from(self, port: Port) -> Instant:
-        """All, unless what is told is frozen: an end that a replica has not told is taken for one that was revised."""
+        """All, unless only what is frozen is emitted: an end that a replica lacks is taken for one that was revised."""
         return super().of_interest_from(port) if self._agreement.emit is Emit.FROZEN else BEGINNING
 
     def snapshot(self) -> MultisetState:
@@ -100,9 +100,9 @@ class MergeMultiset(RevisedReplicas[MultisetState]):
         return MultisetState(**vars(state), entries=self._entries[: counted_ends.used_lines(self._entries)].copy())
 
     def check(self) -> None:
-        """Assert that every list rises, and counts something, and that what each replica tells is counted."""
+        """Assert that every list rises, and counts something, and that what each replica has is counted."""
         super().check()
-        tells = [0] * len(self._replicas)
+        counted = [0] * len(self._replicas)
         for node in self._alive().tolist():
             for place, first in enumerate([self._nodes[node, events.OUT_END], *self._nodes[node, events.ENDS :]]):
                 before = BEGINNING
@@ -111,6 +111,6 @@ class MergeMultiset(RevisedReplicas[MultisetState]):
                     assert count > 0
                     before = end
                     if place:
-                        tells[place - 1] += count
+                        counted[place - 1] += count
         for port, replica in enumerate(self._replicas):
-            assert not replica.attached or tells[port] == self._tells(port), (port, tells[port])
+            assert not replica.attached or counted[port] == self._live_events(port), (port, counted[port])

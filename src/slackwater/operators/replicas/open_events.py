@@ -1,7 +1,7 @@
 """Events without an end that hold up a merge of revised replicas: which they are, and who has them.
 
-A promise has passed their start, and they are not emitted: they may still get an end. Nothing behind them is complete
-until a replica that has them says when they end, or takes them back, or all replicas have ended.
+A punctuation has passed their start, and they are not emitted: they may still get an end. Nothing behind them is
+complete until a replica that has them sends their ends, or takes them back, or all replicas have ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OpenEvents:
     count: int = 0
     first: Instant = FOREVER
     lacked_by: tuple[int, ...] = ()
-    """For each replica, how many of them it has not told."""
+    """For each replica, how many of them it lacks."""
 
     def described(self, first: str) -> str:
         """What is waited for, with the first start as it is to be shown; empty if nothing is."""
@@ -43,4 +43,4 @@ class OpenEvents:
 
 
 NO_OPEN_EVENTS = OpenEvents()
-"""What a merge says that is not held up by events without an end."""
+"""Of a merge that is not held up by events without an end."""

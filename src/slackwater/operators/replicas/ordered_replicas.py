@@ -1,10 +1,10 @@
 """What the merges of ordered replicas share: inserts only, each replica in order, and the output follows the first.
 
-Rows that a replica tells of times beyond all that was told go out; of earlier times nothing does. What is done with
-rows at the greatest time told is what the cases differ in.
+Rows that a replica sends of times beyond all that was emitted go out; of earlier times nothing does. What is done with
+rows at the greatest time emitted is what the cases differ in.
 
-What a replica tells before it has joined is kept until it has: told at once, it would keep the others from telling what
-lies before.
+What a replica sends before it has joined is kept until it has: emitted at once, it would keep out what the others send
+of the time before.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class OrderedState:
-    """What is remembered: the replicas, how far each has come, the greatest time told, the last punctuation, ties.
+    """What is remembered: the replicas, how far each has come, the greatest time emitted, the last punctuation, ties.
 
-    And what replicas have told that have not joined, and how many rows of each were left out.
+    And what replicas have sent that have not joined, and how many rows of each were left out.
     """
 
     replicas: tuple[Replica, ...]
@@ -60,7 +60,7 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
     state_types = (OrderedState, *ReplicaMerge.state_types)
 
     strictly: ClassVar[bool] = False
-    """Whether a replica may not tell two rows of one time."""
+    """Whether a replica may not send two rows of one time."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
         state = resume or OrderedState((Replica(),) * replicas, (BEGINNING,) * replicas, early=((),) * replicas)
         super().__init__(state.replicas, no_rows, where, diverts=diverts)
         self._reached = list(state.reached)
-        self._early = [list(told) for told in state.early]
+        self._early = [list(batches) for batches in state.early]
         self._newest = state.newest
         self._complete = state.complete_before
         self._left_out = list(state.left_out or (NONE_LEFT_OUT,) * len(state.replicas))
@@ -91,7 +91,7 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
 
     @abstractmethod
     def _new_ties(self, port: Port, tied: EventBatch) -> Mask:
-        """Which rows of a replica, all at the greatest time told, nobody has told before."""
+        """Which rows of a replica, all at the greatest time emitted, nobody has sent before."""
 
     @abstractmethod
     def _start_over(self, port: Port, tied: EventBatch) -> None:
@@ -99,7 +99,7 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
 
     @property
     def complete_before(self) -> Instant:
-        """How far the output is complete: up to its last punctuation, or to the greatest time told."""
+        """How far the output is complete: up to its last punctuation, or to the greatest time emitted."""
         return max(self._complete, self._newest)
 
     def _listen(self, port: Port, batch: EventBatch) -> list[EventBatch]:
@@ -108,19 +108,19 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
 
     def _catch_up(self, port: Port) -> list[EventBatch]:
         early, self._early[port] = self._early[port], []
-        return [told for batch in early for told in self._merge(port, batch)]
+        return [merged for batch in early for merged in self._merge(port, batch)]
 
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         if not insert_only(batch):
             at = int(np.flatnonzero(batch.kinds() == Kind.ADJUST)[0])
             facts = {"element": element_at(batch, at)}
-            raise BadElement(message(f"{self._where} was promised inserts only and got an adjust", facts))
+            raise BadElement(message(f"{self._where} expects inserts only and got an adjust", facts))
         data = batch.data()
         rows = EventBatch(data.payload, data.start, data.end)
         new_ties, beyond = _NO_ROWS, 0
         if rows.rows:
             self._refuse_disorder(port, rows)
-            # What the output has promised is over; a replica that tells more of it lacked nothing but agreement.
+            # What the output is complete up to is over; a replica that sends more of it lacked nothing but agreement.
             least, newest = max(self._newest, self._complete), self._newest
             tied, beyond = np.searchsorted(rows.start, [least, newest + 1 if newest < FOREVER else FOREVER]).tolist()
             beyond = max(beyond, tied)
@@ -139,17 +139,17 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
         return [self._passed_on(batch, rows, new_ties, beyond)]
 
     def _passed_on(self, batch: EventBatch, rows: EventBatch, ties: NDArray[np.int64], beyond: int) -> EventBatch:
-        """Some rows, by number, all from another on, and of the punctuations those that say more than was said."""
-        told = rows.slice(beyond, rows.rows)
+        """Some rows, by number, all from another on, and of the punctuations those that are further than the last."""
+        passed_on = rows.slice(beyond, rows.rows)
         if len(ties):
-            told = rows.take_rows(np.concatenate([ties, np.arange(beyond, rows.rows)]))
+            passed_on = rows.take_rows(np.concatenate([ties, np.arange(beyond, rows.rows)]))
         punctuated_at = batch.punctuated_at()
-        promised = np.maximum.accumulate(np.concatenate([[self._complete], batch.start[punctuated_at]]))
-        rises = promised[1:] > promised[:-1]
-        self._complete = int(promised[-1])
+        complete = np.maximum.accumulate(np.concatenate([[self._complete], batch.start[punctuated_at]]))
+        rises = complete[1:] > complete[:-1]
+        self._complete = int(complete[-1])
         rows_before = (punctuated_at - np.arange(len(punctuated_at)))[rises]
         places = np.searchsorted(ties, rows_before) + np.maximum(rows_before - beyond, 0)
-        return insert_punctuations(told, places, promised[1:][rises])
+        return insert_punctuations(passed_on, places, complete[1:][rises])
 
     def _refuse_disorder(self, port: Port, rows: EventBatch) -> None:
         before = np.concatenate([[self._reached[port]], rows.start[:-1]])
@@ -175,12 +175,12 @@ class OrderedReplicas(ReplicaMerge[OrderedState]):
     def detach(self, port: Port) -> None:
         """Listen to a replica no longer, and forget what waited until it has joined."""
         super().detach(port)
-        self._unheard += sum(batch.rows for batch in self._early[port])
+        self._not_received += sum(batch.rows for batch in self._early[port])
         self._early[port] = []
 
     def buffered(self) -> int:
         """How many rows wait until their replica has joined."""
-        return sum(batch.rows for told in self._early for batch in told)
+        return sum(batch.rows for early in self._early for batch in early)
 
     def _finish(self) -> None:
         self._restore(None)

@@ -1,8 +1,8 @@
-"""Merges ordered replicas that tell the rows of one time in the same order, and holds them to it: case R1 of LMerge.
+"""Merges ordered replicas that send the rows of one time in the same order, and holds them to it: case R1 of LMerge.
 
-Of the greatest time told it would be enough to count, as the paper does: the n-th row of one replica is the n-th row of
-all. Here these rows are remembered, too, and compared: a replica that tells another row in that place would make the
-merge lose one and double the other, so it is refused. A replica that lags behind tells nothing that goes out, and is
+Of the greatest time emitted it would be enough to count, as the paper does: the n-th row of one replica is the n-th row
+of all. Here these rows are remembered, too, and compared: a replica that sends another row in that place would make the
+merge lose one and double the other, so it is refused. A replica that lags behind sends nothing that goes out, and is
 not compared.
 
 Cost: as the counting, and the bytes of the rows of one time.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class MergeOrderedSameTies(OrderedReplicas):
-    """Remembers the rows of the greatest time, in the order in which all tell them, and how many each replica has."""
+    """Remembers the rows of the greatest time, in the order in which all send them, and how many each replica has."""
 
     __slots__ = ("_codec", "_count", "_rows")
 
@@ -57,8 +57,8 @@ class MergeOrderedSameTies(OrderedReplicas):
     def _new_ties(self, port: Port, tied: EventBatch) -> Mask:
         first, rows = self._count.get(port, 0), self._bytes(tied)
         known = self._rows[first : first + len(rows)]
-        for at, (told, row) in enumerate(zip(known, rows, strict=False)):
-            if told != row:
+        for at, (sent, row) in enumerate(zip(known, rows, strict=False)):
+            if sent != row:
                 self._refuse(port, tied, at)
         self._count[port] = first + len(rows)
         self._rows += rows[len(known) :]
@@ -79,11 +79,11 @@ class MergeOrderedSameTies(OrderedReplicas):
     def _refuse(self, port: Port, tied: EventBatch, at: int) -> None:
         element = show_element(tied, at)
         place = self._count.get(port, 0) + at
-        facts = {"replica": port, "element": element, "others told": f"another row as number {place} of its time"}
+        facts = {"replica": port, "element": element, "others sent": f"another row as number {place} of its time"}
         hint = "leave same_tie_order=True out if rows of one time may come in any order"
-        broken = f"{self._where} was promised ties in the same order in every replica, and got another row"
+        broken = f"{self._where} expects ties in the same order in every replica, and got another row"
         raise BadElement(message(broken, facts, hint))
 
     def check(self) -> None:
-        """Assert that no replica has told more rows of the greatest time than are remembered."""
+        """Assert that no replica has sent more rows of the greatest time than are remembered."""
         assert all(count <= len(self._rows) for count in self._count.values()), (self._count, len(self._rows))

@@ -1,6 +1,6 @@
-"""Merges ordered replicas that tell the rows of one time in any order: case R2 of LMerge.
+"""Merges ordered replicas that send the rows of one time in any order: case R2 of LMerge.
 
-Start and payload are a key, so of the greatest time told it is enough to remember the payloads.
+Start and payload are a key, so of the greatest time emitted it is enough to remember the payloads.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _GONE: Final = -1
 
 
 class MergeOrderedWithKey(OrderedReplicas):
-    """Remembers the payloads at the greatest time, and which replica has told which.
+    """Remembers the payloads at the greatest time, and which replica has sent which.
 
     Cost: O(1) for each row at the greatest time, however many there are already.
     """
 
-    __slots__ = ("_codec", "_known", "_told")
+    __slots__ = ("_codec", "_known", "_sent")
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class MergeOrderedWithKey(OrderedReplicas):
         diverts: bool = False,
     ) -> None:
         self._codec = RowCodec(no_rows.schema, where)
-        self._told: dict[Port, set[bytes]] = {}
+        self._sent: dict[Port, set[bytes]] = {}
         self._known: set[bytes] = set()  # by any replica; kept beside the others, for to unite those costs all of them
         super().__init__(replicas, no_rows, where, resume, diverts=diverts)
 
     def _restore(self, ties: object) -> None:
-        self._told = {port: set(payloads) for port, payloads in ties} if isinstance(ties, tuple) else {}
-        self._known = set().union(*self._told.values())
+        self._sent = {port: set(payloads) for port, payloads in ties} if isinstance(ties, tuple) else {}
+        self._known = set().union(*self._sent.values())
 
     def _ties(self) -> tuple[tuple[Port, frozenset[bytes]], ...]:
-        return tuple((port, frozenset(payloads)) for port, payloads in sorted(self._told.items()))
+        return tuple((port, frozenset(payloads)) for port, payloads in sorted(self._sent.items()))
 
     def _new_ties(self, port: Port, tied: EventBatch) -> Mask:
         payloads = self._noted(port, tied)
@@ -63,25 +63,25 @@ class MergeOrderedWithKey(OrderedReplicas):
         return new
 
     def _start_over(self, port: Port, tied: EventBatch) -> None:
-        self._told = {}
+        self._sent = {}
         self._known = set(self._noted(port, tied))
 
     def _noted(self, port: Port, tied: EventBatch) -> list[bytes]:
-        """The payloads of rows, noted as told by a replica; refuse one that it has told already."""
+        """The payloads of rows, noted as sent by a replica; refuse one that it has sent already."""
         rows = self._codec.encode(tied.payload)
         held, ends = rows.data.tobytes(), rows.offsets.tolist()
         payloads = [held[a:b] for a, b in pairwise(ends)]
-        told = self._told.setdefault(port, set())
+        sent = self._sent.setdefault(port, set())
         for at, payload in enumerate(payloads):
-            if payload in told:
+            if payload in sent:
                 facts = {"replica": port, "element": element_at(tied, at)}
                 hint = "declare the replicas without a key"
-                doubled = f"{self._where} was promised that start and payload are a key, and got an event twice"
+                doubled = f"{self._where} expects start and payload to be a key, and got an event twice"
                 raise BadElement(message(doubled, facts, hint))
-            told.add(payload)
+            sent.add(payload)
         return payloads
 
     def _begin_anew(self, port: Port) -> None:
         super()._begin_anew(port)
-        # What a replica has told that left stays told.
-        self._told.setdefault(_GONE, set()).update(self._told.pop(port, set()))
+        # What a replica has sent that left stays known.
+        self._sent.setdefault(_GONE, set()).update(self._sent.pop(port, set()))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Instant
 
 LEAST_COMPARED: Final = 1_000
-"""How many rows must be known before anything is said. docs/decisions/0035 has the reason for this and the share."""
+"""How many rows must be known before it is reported. docs/decisions/0035 has the reason for this and the share."""
 
 _REMEMBERED: Final = 1 << 16
 _COMPARED_AT_ONCE: Final = 1_024
@@ -47,18 +47,18 @@ class Overlap(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether enough is known to say that most rows are not shared."""
+        """Whether enough is known, and most rows are not shared."""
         return self.shared + self.alone >= LEAST_COMPARED and self.alone > self.shared
 
     def warning(self, where: str) -> str:
-        """What is said where the overlap is small.
+        """The text of the warning where the overlap is small.
 
         >>> print(Overlap(shared=250, alone=750).warning("merge_replicas#1"))
         merge_replicas#1 merges streams that hardly share any rows: probably they are not replicas of one stream
             compared   1000 rows
             shared     250
             only some  750 (75 %), of which the output lacks those that the replica in front has not
-            hint: to keep every row once, unite them: sw.union(a, b).deduplicate(on=..., within=...), or, where a column tells them apart, stream.deduplicate(on=..., within=..., patience=...); left_out=sw.LeftOutRows.divert() shows the rows that are left out
+            hint: to keep every row once, unite them: sw.union(a, b).deduplicate(on=..., within=...), or, where a column names the replicas, stream.deduplicate(on=..., within=..., patience=...); left_out=sw.LeftOutRows.divert() shows the rows that are left out
         """  # noqa: E501 - as it is printed
         compared = self.shared + self.alone
         facts = {
@@ -69,7 +69,7 @@ class Overlap(NamedTuple):
         }
         hint = (
             "to keep every row once, unite them: sw.union(a, b).deduplicate(on=..., within=...), or, where a column "
-            "tells them apart, stream.deduplicate(on=..., within=..., patience=...); "
+            "names the replicas, stream.deduplicate(on=..., within=..., patience=...); "
             "left_out=sw.LeftOutRows.divert() shows the rows that are left out"
         )
         what = f"{where} merges streams that hardly share any rows: probably they are not replicas of one stream"
@@ -79,7 +79,7 @@ class Overlap(NamedTuple):
 class OverlapSample:
     """Compares some rows that come after their time was passed with what went out at that time.
 
-    For merges that emit events in order of promises: what goes out later is not before what went out earlier.
+    For merges that emit events in order of punctuations: what goes out later is not before what went out earlier.
 
     >>> sample = OverlapSample()
     >>> sample.remember(np.array([3, 5, 7]))

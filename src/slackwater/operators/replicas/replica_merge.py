@@ -1,12 +1,12 @@
-"""What all merges of replicas share: who takes part, whose promises count, and that every promise is held to.
+"""What all merges of replicas share: who takes part, whose punctuations count, and that each is held to its own.
 
-A replica may be attached late, with the time from which on it tells everything. Until the output is complete up to
+A replica may be attached late, with the time from which on it has everything. Until the output is complete up to
 there it has not joined: its events count, its punctuations do not, for it knows nothing of what was before. A replica
 that is detached is not listened to any more; attached again, it begins anew.
 
-An input that ends may have told everything, or have been cut off: it says nothing by it. What steps above flush at the
+An input that ends may be complete, or have been cut off: nothing follows from its end. What steps above flush at the
 end of such an input is kept, for it may lack what was still on its way. When all have ended, the one that has come
-furthest is taken to have told everything, its flush included, and nothing is held any more; of several that have come
+furthest is taken to be complete, its flush included, and nothing is held any more; of several that have come
 as far, one that most others agree with.
 Paper: ICDE 2012, section V-B.
 """
@@ -52,7 +52,7 @@ _PUNCTUATE = int(Kind.PUNCTUATE)
 
 @dataclass(frozen=True)
 class Replica:
-    """One input: from when on it tells everything, its last punctuation, whether it takes part, and has ended."""
+    """One input: from when on it has everything, how far it is complete, whether it takes part, and has ended."""
 
     complete_from: Instant = BEGINNING
     complete_before: Instant = BEGINNING
@@ -79,11 +79,11 @@ class Replica:
 
 
 class ReplicaMerge(Operator[StateT]):
-    """A merge of replicas; subclasses say what becomes of their elements."""
+    """A merge of replicas; subclasses decide what becomes of their elements."""
 
     begins_feedback = True
 
-    __slots__ = ("_diverted", "_no_rows", "_ordered", "_replicas", "_sample", "_unheard", "_where")
+    __slots__ = ("_diverted", "_no_rows", "_not_received", "_ordered", "_replicas", "_sample", "_where")
     state_types: ClassVar[tuple[type[Any], ...]] = (Replica, EventBatch, LeftOut)
 
     def __init__(
@@ -99,7 +99,7 @@ class ReplicaMerge(Operator[StateT]):
         self._ordered = frozenset(ordered)
         self._no_rows = no_rows
         self._where = where
-        self._unheard = 0
+        self._not_received = 0
         self._diverted = DivertedRows(wanted=diverts)
         self._sample: OverlapSample | None = None
 
@@ -119,46 +119,46 @@ class ReplicaMerge(Operator[StateT]):
 
     @abstractmethod
     def _left_out_of(self, port: Port) -> LeftOut:
-        """What became of the rows of a replica that did not go out; nothing is said of those that wait."""
+        """What became of the rows of a replica that did not go out; those that wait are not counted."""
 
-    def _tells(self, port: Port) -> int:  # noqa: ARG002 - where nothing is remembered, nothing depends on it
-        """How many events a replica has told of those that are remembered."""
+    def _live_events(self, port: Port) -> int:  # noqa: ARG002 - where nothing is remembered, nothing depends on it
+        """How many of the events that are remembered a replica has."""
         return 0
 
     @abstractmethod
     def _begin_anew(self, port: Port) -> None:
-        """Forget what a replica has told, or make room for one more."""
+        """Forget what a replica has sent, or make room for one more."""
 
     @abstractmethod
     def _finish(self) -> None:
         """Forget everything: all replicas have ended."""
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
-        """Merge what a replica tells; a replica that is detached is not listened to."""
+        """Merge what a replica sends; a replica that is detached is not listened to."""
         replica = self._replicas[port]
         if not replica.attached or not len(batch):
-            self._unheard += batch.rows
+            self._not_received += batch.rows
             return NOTHING
         if replica.ending:
             self._replicas[port] = replace(replica, flushed=(*replica.flushed, batch.data()))
             return NOTHING
         waiting, complete_before = self.waits_to_join(), self.complete_before
-        said = punctuated_after(batch, replica.complete_before, self._where)
-        told = self._listen(port, batch) if port in waiting else self._merge(port, batch)
+        complete = punctuated_after(batch, replica.complete_before, self._where)
+        emitted = self._listen(port, batch) if port in waiting else self._merge(port, batch)
         if port in self._ordered and batch.rows:
-            # On an ordered stream an event says as much as a punctuation at its own time.
-            said = max(said, int(batch.data().start[-1]))
-            told += [] if port in waiting else self._merge(port, punctuation_like(self._no_rows, said))
-        if said > replica.complete_before:
-            self._replicas[port] = replace(replica, complete_before=said)
-        told += self._joined(waiting)
+            # On an ordered stream an event is as good as a punctuation at its own time.
+            complete = max(complete, int(batch.data().start[-1]))
+            emitted += [] if port in waiting else self._merge(port, punctuation_like(self._no_rows, complete))
+        if complete > replica.complete_before:
+            self._replicas[port] = replace(replica, complete_before=complete)
+        emitted += self._joined(waiting)
         if self._sample is not None and not self._sample.is_enough:
             self._sample.compare(batch.data().start, complete_before)
-            self._sample.remember(np.concatenate([_NO_TIMES, *(one.data().start for one in told)]))
-        return self._emission(told)
+            self._sample.remember(np.concatenate([_NO_TIMES, *(one.data().start for one in emitted)]))
+        return self._emission(emitted)
 
     def sample_overlap(self) -> None:
-        """Compare some rows that are passed over with what went out; for merges that emit in order of promises."""
+        """Compare some rows that are passed over with what went out; for merges that emit in order of time."""
         self._sample = OverlapSample()
 
     def take_for_replicas(self) -> None:
@@ -177,9 +177,9 @@ class ReplicaMerge(Operator[StateT]):
         """The events without an end that hold up the output; none where events do not wait for their ends."""
         return NO_OPEN_EVENTS
 
-    def _emission(self, told: Sequence[EventBatch]) -> Emission:
+    def _emission(self, emitted: Sequence[EventBatch]) -> Emission:
         """What goes out, and what was left out."""
-        return Emission(tuple(batch for batch in told if len(batch)), self._diverted.taken())
+        return Emission(tuple(batch for batch in emitted if len(batch)), self._diverted.taken())
 
     def left_out_between(self) -> Emission:
         """The rows that were left out between two batches, because a replica was detached: to be asked for then."""
@@ -190,9 +190,9 @@ class ReplicaMerge(Operator[StateT]):
         return self._merge(port, batch.data())
 
     def _catch_up(self, port: Port) -> list[EventBatch]:
-        """Let count what a replica said before it joined."""
-        said = self._replicas[port].complete_before
-        return self._merge(port, punctuation_like(self._no_rows, said)) if said > BEGINNING else []
+        """Let the punctuations count that a replica sent before it joined."""
+        complete = self._replicas[port].complete_before
+        return self._merge(port, punctuation_like(self._no_rows, complete)) if complete > BEGINNING else []
 
     def mark_end_untrusted(self, port: Port, newest: Instant) -> None:
         """Learn that the sources of a replica have ended, at a newest time: what comes now is no more than a flush."""
@@ -201,7 +201,7 @@ class ReplicaMerge(Operator[StateT]):
     def listen_again(self) -> None:
         """Take it that replicas which had ended go on: a query was resumed, and has new sources."""
         for port in range(len(self._replicas)):
-            self._unheard += sum(batch.rows for batch in self._taken_flush(port))
+            self._not_received += sum(batch.rows for batch in self._taken_flush(port))
         self._replicas = [replace(one, ended=False, ending=False) for one in self._replicas]
 
     def on_end(self, port: Port) -> Emission:
@@ -209,35 +209,35 @@ class ReplicaMerge(Operator[StateT]):
         self._replicas[port] = replace(self._replicas[port], ended=True)
         if not all(replica.ended or not replica.attached for replica in self._replicas):
             return NOTHING
-        told = self._close_gaps()
+        emitted = self._close_gaps()
         listened_to = self._listened_to()
         if listened_to:
-            told += self._agree_before(self._furthest(listened_to), FOREVER)
+            emitted += self._agree_before(self._furthest(listened_to), FOREVER)
         for other in listened_to:
-            # Nothing of it goes out any more; it is counted like all that comes too late to be told.
-            told += [one for batch in self._taken_flush(other) for one in self._merge(other, batch)]
+            # Nothing of it goes out any more; it is counted like all that comes too late to be emitted.
+            emitted += [one for batch in self._taken_flush(other) for one in self._merge(other, batch)]
         self._finish()
-        return self._emission(told)
+        return self._emission(emitted)
 
     def _close_gaps(self) -> list[EventBatch]:
-        """Let all join that wait to: nobody is left who could tell what lies before the time they tell from."""
-        told: list[EventBatch] = []
+        """Let all join that wait to: nobody is left who could send what lies before the time they are complete from."""
+        emitted: list[EventBatch] = []
         waiting = sorted(self.waits_to_join(), key=lambda port: self._replicas[port].complete_from)
         joined = [port for port in self._listened_to() if port not in waiting]
         for port in waiting:
-            told += self._agree_before(self._furthest(joined or [port]), self._replicas[port].complete_from)
-            told += self._catch_up(port)
+            emitted += self._agree_before(self._furthest(joined or [port]), self._replicas[port].complete_from)
+            emitted += self._catch_up(port)
             joined.append(port)
-        return told
+        return emitted
 
     def _listened_to(self) -> list[Port]:
         return [port for port, replica in enumerate(self._replicas) if replica.attached]
 
     def _furthest(self, ports: Sequence[Port]) -> Port:
-        """The replica that has come furthest, by its promises or its flush.
+        """The replica that has come furthest, by its punctuations or its flush.
 
         Of several that have come as far, one that was cut off must not win over those that agree: the one counts most
-        whose flush most others share, then the one that has promised or told more.
+        whose flush most others share, then the one that is complete further, or has more events.
         """
         reached = {port: max(self._replicas[port].complete_before, self._replicas[port].newest) for port in ports}
         equal = [port for port in ports if reached[port] == max(reached.values())]
@@ -246,7 +246,7 @@ class ReplicaMerge(Operator[StateT]):
         def how_good(port: Port) -> tuple[int, Instant, int, int]:
             own = flushes.get(port, Counter())
             agreed = sum((own & other).total() for one, other in flushes.items() if one != port)
-            return agreed, self._replicas[port].complete_before, self._tells(port), own.total()
+            return agreed, self._replicas[port].complete_before, self._live_events(port), own.total()
 
         return max(equal, key=how_good)
 
@@ -262,8 +262,8 @@ class ReplicaMerge(Operator[StateT]):
         return rows
 
     def _agree_before(self, port: Port, t: Instant) -> list[EventBatch]:
-        """Let the output be what a replica has told of the time before an instant, in its flush, too."""
-        rows = [told for batch in self._taken_flush(port) for told in self._merge(port, batch)]
+        """Let the output be what a replica has of the time before an instant, in its flush, too."""
+        rows = [merged for batch in self._taken_flush(port) for merged in self._merge(port, batch)]
         return [*rows, *self._merge(port, punctuation_like(self._no_rows, t))]
 
     def _taken_flush(self, port: Port) -> list[EventBatch]:
@@ -272,7 +272,7 @@ class ReplicaMerge(Operator[StateT]):
         return [batch for batch in flushed if batch.rows]
 
     def attach(self, port: Port, complete_from: Instant) -> None:
-        """Listen to a replica, a new one or one that was detached, that tells everything from a time on."""
+        """Listen to a replica, a new one or one that was detached, that has everything from a time on."""
         if port > len(self._replicas) or (port < len(self._replicas) and self._replicas[port].attached):
             facts = {"replica": port, "replicas": len(self._replicas)}
             raise PlanError(message(f"{self._where} cannot attach a replica in this place", facts))
@@ -280,20 +280,20 @@ class ReplicaMerge(Operator[StateT]):
         self._replicas[port : port + 1] = [Replica(complete_from, times_left=times_left)]
         self._begin_anew(port)
 
-    def take_over(self, port: Port, also_told: EventBatch) -> Emission:
-        """Let a replica join at once: nobody is left to bring the output as far as it tells everything from.
+    def take_over(self, port: Port, also_has: EventBatch) -> Emission:
+        """Let a replica join at once: nobody is left to bring the output to the time from which it has everything.
 
-        Of the time before that it is taken to have told what it is given, beside its own: what others have.
+        Of the time before that it is taken to have what it is given, beside its own: what others have.
         """
         waiting = self.waits_to_join()
         self._replicas[port] = replace(self._replicas[port], complete_from=BEGINNING)
-        told = self._merge(port, also_told) if also_told.rows else []
-        self._uncount(port, also_told.rows)
-        return self._emission([*told, *self._joined(waiting)])
+        emitted = self._merge(port, also_has) if also_has.rows else []
+        self._uncount(port, also_has.rows)
+        return self._emission([*emitted, *self._joined(waiting)])
 
     def detach(self, port: Port) -> None:
         """Listen to a replica no longer, and forget what steps above it have flushed."""
-        self._unheard += sum(batch.rows for batch in self._taken_flush(port))
+        self._not_received += sum(batch.rows for batch in self._taken_flush(port))
         self._replicas[port] = replace(self._replicas[port], attached=False)
 
     def left_out(self) -> LeftOut:
@@ -309,15 +309,15 @@ class ReplicaMerge(Operator[StateT]):
         return sum(one.duplicates for one in self.left_out_by_replica())
 
     def left_out_by_replica(self) -> list[LeftOut]:
-        """What became of the rows of each replica that did not go out; nothing is said of those that wait.
+        """What became of the rows of each replica that did not go out; those that wait are not counted.
 
-        An event that several replicas have told, and that is contradicted, counts once, for the first of them.
+        An event that several replicas have, and that is contradicted, counts once, for the first of them.
         """
         return [self._left_out_of(port) for port in range(len(self._replicas))]
 
     def ignored_rows(self) -> int:
         """How many rows came from replicas that are not listened to, since the operator was built."""
-        return self._unheard
+        return self._not_received
 
     def leave(self, port: Port, reason: str) -> None:
         """Listen to a replica no longer because it has failed; one that was detached has failed all the same."""
@@ -332,7 +332,7 @@ class ReplicaMerge(Operator[StateT]):
         return sum(replica.times_left for replica in self._replicas)
 
     def of_interest_from(self, port: Port) -> Instant:  # noqa: ARG002 - to all replicas the same, joined or not
-        """What all replicas need not tell any more: events that the output has frozen, be they told or left out.
+        """What all replicas need not send any more: events that the output has frozen, be they emitted or left out.
 
         An event that ends where the output is complete is none of these: its end may still be revised. Where rows that
         are left out are asked for, all are of interest.
@@ -348,11 +348,11 @@ class ReplicaMerge(Operator[StateT]):
         return [p for p, replica in enumerate(self._replicas) if replica.attached and not replica.has_joined(complete)]
 
     def _joined(self, waiting: Sequence[Port]) -> list[EventBatch]:
-        """Let count what those said that waited to join, and have: which may let others join."""
-        told: list[EventBatch] = []
+        """Let the punctuations count of those that waited to join, and have: which may let others join."""
+        emitted: list[EventBatch] = []
         left = list(waiting)
         while joined := [port for port in left if self._replicas[port].has_joined(self.complete_before)]:
             for port in joined:
-                told += self._catch_up(port)
+                emitted += self._catch_up(port)
                 left.remove(port)
-        return told
+        return emitted

@@ -1,4 +1,4 @@
-"""Tells the rows of replicas apart that come in one stream, by the values of a column.
+"""Splits the rows of replicas that come in one stream, by the values of a column.
 
 A replica's name is the bytes of its value, so that it can be looked up, stored and sent whatever type the column has,
 and means the same in every process. Null is a value like any other; all NaN are one, and so are both zeros.
@@ -73,7 +73,7 @@ class Part(NamedTuple):
 
 
 class ReplicaNames:
-    """Tells rows of one schema apart by a column.
+    """Splits rows of one schema by a column.
 
     >>> from slackwater.events.batch import EventBatch
     >>> from slackwater.events.schema import EventSchema
@@ -105,7 +105,7 @@ class ReplicaNames:
         """Return from where to where the times of each replica's rows go, and the time of its first."""
         if not rows.rows:
             return {}
-        codes, names = self._told_apart(rows.payload)
+        codes, names = self._numbered(rows.payload)
         least, newest, first = (np.full(len(names), time, dtype=np.int64) for time in NO_TIME)
         timed = np.flatnonzero(rows.start != UNTIMED)
         np.minimum.at(least, codes[timed], rows.start[timed])
@@ -116,7 +116,7 @@ class ReplicaNames:
         return {name: Span(*span) for name, span in zip(names, times, strict=True)}
 
     def _parts(self, rows: EventBatch) -> Iterator[Part]:
-        codes, names = self._told_apart(rows.payload)
+        codes, names = self._numbered(rows.payload)
         if len(names) == 1:
             yield Part(names[0], np.arange(rows.rows), rows)
             return
@@ -142,13 +142,13 @@ class ReplicaNames:
             value = name.hex()
         return "null" if value is None else str(value)
 
-    def _told_apart(self, payload: pa.RecordBatch) -> tuple[NDArray[np.int64], list[ReplicaName]]:
+    def _numbered(self, payload: pa.RecordBatch) -> tuple[NDArray[np.int64], list[ReplicaName]]:
         """A number for each row, and the name that each number stands for."""
         encoded = payload.column(self._by).cast(self._plain.types[0]).dictionary_encode(null_encoding="encode")
         values = self._codec.encode(pa.RecordBatch.from_arrays([encoded.dictionary], schema=self._plain))
         data, ends = values.data.tobytes(), values.offsets.tolist()
         spelled = [data[first:stop] for first, stop in pairwise(ends)]
-        # Values that Arrow tells apart may be one: there are many NaN.
+        # Values that Arrow distinguishes may be one: there are many NaN.
         numbers: dict[ReplicaName, int] = {}
         number_of = np.array([numbers.setdefault(name, len(numbers)) for name in spelled], dtype=np.int64)
         return number_of[encoded.indices.to_numpy()], list(numbers)

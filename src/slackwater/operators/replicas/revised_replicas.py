@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _INSERT, _ADJUST = int(Kind.INSERT), int(Kind.ADJUST)  # plain numbers compare faster
 _LEAST_NODES: Final = 1_024
 _LINES: Final = 4_136
-"""Lines that a call may tell beyond one per element; it is called again when there are more.
+"""Lines that a call may write beyond one per element; it is called again when there are more.
 
 Not a power of two: the columns of the lines would lie so that the processor takes them for each other.
 """
@@ -64,7 +64,7 @@ class RevisedState:
 StateT = TypeVar("StateT", bound=RevisedState)
 
 _FIRST = {
-    Emit.BY_QUORUM: standing.WHEN_TOLD_BY_QUORUM,
+    Emit.BY_QUORUM: standing.WHEN_QUORUM,
     Emit.LEADING: standing.WHEN_LEADING,
     Emit.NEWEST: standing.WHEN_NEWEST,
     Emit.FULLEST: standing.WHEN_FULLEST,
@@ -80,16 +80,16 @@ _REVISION = {
 
 
 def _fresh(replicas: int) -> _Column:
-    """The standing of replicas that have told nothing."""
+    """The standing of replicas that have sent nothing."""
     fresh = np.zeros((replicas, standing.STANDING), dtype=np.int64)
-    fresh[:, [standing.SAID, standing.NEWEST]] = BEGINNING
+    fresh[:, [standing.PUNCTUATED, standing.NEWEST]] = BEGINNING
     return fresh
 
 
 class RevisedReplicas(ReplicaMerge[StateT]):
-    """Holds one node for each start and payload; subclasses say what a replica's elements do to them.
+    """Holds one node for each start and payload; subclasses decide what a replica's elements do to them.
 
-    `final` says that no replica revises anything, so that an event is frozen as soon as its start is.
+    `final`: no replica revises anything, so that an event is frozen as soon as its start is.
     """
 
     __slots__ = (
@@ -153,7 +153,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
 
     @abstractmethod
     def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
-        """Take elements of a replica from a place on, `row` rows after the first, and write lines of what is told.
+        """Take elements of a replica from a place on, `row` rows after the first, and write lines of what is emitted.
 
         Return where it stopped, and how many lines there are.
         """
@@ -166,8 +166,8 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         first = standing.WHEN_FINAL if self._final and chosen.emit is Emit.FROZEN else _FIRST[chosen.emit]
         return np.array([first, quorum, _REVISION[chosen.revise], self._lag, self._diverted.wanted])
 
-    def _tells(self, port: Port) -> int:
-        return int(self._standing[port, standing.TELLS])
+    def _live_events(self, port: Port) -> int:
+        return int(self._standing[port, standing.LIVE_EVENTS])
 
     def _agree_before(self, port: Port, t: Instant) -> list[EventBatch]:
         return super()._agree_before(port, within_int64(t + self._lag))
@@ -193,11 +193,11 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         self._standing[port, standing.DUPLICATES] -= rows
 
     @abstractmethod
-    def _untold(self) -> int:
-        """How many events are still to be told, or left out."""
+    def _count_unsent(self) -> int:
+        """How many events are still to be emitted, or left out."""
 
     def open_events(self) -> OpenEvents:
-        """The events without an end that hold up the output: a promise has passed their starts. Cost: O(nodes)."""
+        """The events without an end that hold up the output: a punctuation has passed their starts. Cost: O(nodes)."""
         if self._rules[standing.FIRST_RULE] != standing.WHEN_FROZEN:
             return NO_OPEN_EVENTS
         alive = self._nodes[self._alive()]
@@ -216,7 +216,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
     def left_out(self) -> LeftOut:
         """What became of the rows that did not go out. Cost: O(nodes)."""
         corrections = int(self._counters[kernel.CORRECTIONS])
-        return super().left_out() + LeftOut(corrections=corrections, unsent=self._untold())
+        return super().left_out() + LeftOut(corrections=corrections, unsent=self._count_unsent())
 
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         self._refuse_empty(port, batch)
@@ -224,20 +224,20 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         self._make_room(batch.rows, len(payloads.words))
         if len(batch) + _LINES > self._lines.shape[1]:
             self._lines = np.empty((kernel.LINE, len(batch) + _LINES), dtype=np.int64)
-        told, at, row = [], 0, 0
+        emitted, at, row = [], 0, 0
         while at < len(batch):
             at, count = self._run(port, batch, payloads, at, row)
             if count:
-                told.append(self._told(batch, self._lines[:, :count]))
+                emitted.append(self._emitted(batch, self._lines[:, :count]))
             elif at < len(batch):
                 # One event has more to be corrected than there are lines.
                 self._lines = np.empty((kernel.LINE, 2 * self._lines.shape[1]), dtype=np.int64)
             if at < len(batch):
                 row = at - len(batch.slice(0, at).punctuations())
-        return told
+        return emitted
 
     def _refuse_empty(self, port: Port, batch: EventBatch) -> None:
-        """Refuse an event that ends when it starts: it could not be told from one that was taken back."""
+        """Refuse an event that ends when it starts: it could not be distinguished from one that was taken back."""
         if batch.end is None:
             return
         empty = batch.end <= batch.start
@@ -250,15 +250,15 @@ class RevisedReplicas(ReplicaMerge[StateT]):
     def _state(self) -> _Arrays:
         return self._nodes, self._bounds, self._table, self._held, self._counters
 
-    def _told(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
-        """Make a batch of what was told; lines of rows that are left out go their own way."""
+    def _emitted(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
+        """Make a batch of what is emitted; lines of rows that are left out go their own way."""
         if self._diverted.wanted:
             left_out = lines[kernel.KIND] > kernel.PUNCTUATE
             self._divert(batch, lines[:, left_out])
             lines = lines[:, ~left_out]
         kinds, payloads = np.empty(lines.shape[1], dtype=np.int8), np.empty((3, lines.shape[1]), dtype=np.int64)
-        told, held, adjusts = kernel.sum_up(lines, kinds, payloads)
-        rows, begins, lengths = payloads[:, :told]
+        count, held, adjusts = kernel.sum_up(lines, kinds, payloads)
+        rows, begins, lengths = payloads[:, :count]
         if not held:
             payload = gather(batch.payload, rows)
         else:
@@ -269,7 +269,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         prior = None
         if adjusts:
             prior = lines[kernel.OUT_PRIOR].copy()
-            # One that takes an event back corrects what the insert had told, so that both add nothing.
+            # One that takes an event back corrects what the insert had added, so that both add nothing.
             self._counters[kernel.CORRECTIONS] += adjusts + np.count_nonzero((kinds == _ADJUST) & (end == start))
         return EventBatch(payload, start, end, kinds, prior)
 
@@ -317,44 +317,44 @@ class RevisedReplicas(ReplicaMerge[StateT]):
             self._nodes = np.hstack([self._nodes, np.empty((len(self._nodes), 1), dtype=np.int64)])
             self._bounds = np.hstack([self._bounds, np.empty((len(self._bounds), 1), dtype=np.int64)])
             self._standing = np.vstack([self._standing, _fresh(1)])
-        self._forget_told(port)
+        self._forget_events_of(port)
 
     def detach(self, port: Port) -> None:
-        """Listen to a replica no longer: it leads nobody, and what it told counts for no quorum."""
+        """Listen to a replica no longer: it leads nobody, and what it has counts for no quorum."""
         super().detach(port)
-        self._forget_told(port)
+        self._forget_events_of(port)
 
-    def _forget_told(self, port: Port) -> None:
+    def _forget_events_of(self, port: Port) -> None:
         counted = self._nodes[:, [kernel.MOST, kernel.ENDS + port]].copy() if self._diverted.wanted else None
         self._nodes[:, kernel.ENDS + port] = kernel.NOWHERE
-        self._leave_out_what_only_it_told(port)
+        self._leave_out_what_only_it_had(port)
         if counted is not None:
-            self._divert_what_only_it_told(port, counted)
+            self._divert_what_only_it_had(port, counted)
         self._bounds[:, port] = BEGINNING
         self._standing[port, : standing.DUPLICATES] = _fresh(1)[0, : standing.DUPLICATES]
         self._rules = self._as_rules()
 
     @abstractmethod
-    def _leave_out_what_only_it_told(self, port: Port) -> None:
-        """Count the events as contradicted that are not told, and that nobody tells now that a replica is gone."""
+    def _leave_out_what_only_it_had(self, port: Port) -> None:
+        """Count the events as contradicted that are not in the output, and that nobody has any more."""
 
-    def _divert_what_only_it_told(self, port: Port, counted: _Column) -> None:
-        """Take the events that only a replica had which is gone; `counted` says of each node how many, and its ends."""
+    def _divert_what_only_it_had(self, port: Port, counted: _Column) -> None:
+        """Take the events that only a replica had which is gone; `counted` has of each node how many, and its ends."""
         alive = self._alive()
         left_out = counted[alive, 0] - self._nodes[alive, kernel.MOST]
         lines: list[list[int]] = []
         for node, count in zip(alive[left_out > 0].tolist(), left_out[left_out > 0].tolist(), strict=True):
             start, at, length = self._nodes[node, [kernel.START, kernel.AT, kernel.LENGTH]].tolist()
-            ends = self._ends_not_told(node, int(counted[node, 1]))[:count]
+            ends = self._ends_not_in_output(node, int(counted[node, 1]))[:count]
             lines += ([kernel.CONTRADICTED_EVENT, start, port, end, kernel.HELD, at, length] for end in ends)
         self._divert_held(np.array(lines, dtype=np.int64).reshape(-1, kernel.LINE).T)
 
     @abstractmethod
-    def _ends_not_told(self, node: int, given: int) -> list[Instant]:
+    def _ends_not_in_output(self, node: int, given: int) -> list[Instant]:
         """The ends that a replica gave the events of a node, as the node had them, but for those in the output."""
 
     def forget_held(self) -> None:
-        """Forget the events that are not told: whoever asks for it has sent them."""
+        """Forget the events that are not emitted: whoever asks for it has sent them on."""
         self._finish()
 
     def _finish(self) -> None:

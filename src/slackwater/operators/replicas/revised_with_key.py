@@ -1,7 +1,7 @@
 """Merges replicas that may be disordered and revised, where start and payload are a key: case R3 of LMerge.
 
-Unless the agreement says otherwise, the first replica to tell an event is believed at once, and revisions are not
-passed on. What a punctuation freezes is made to agree, before it is passed on, with the replica that said it. So there
+Unless another agreement is chosen, the first replica that has an event is believed at once, and revisions are not
+passed on. What a punctuation freezes is made to agree, before it is passed on, with the replica that sent it. So there
 are never more elements than came in (Theorem 1), and the output can follow any replica at any time (C1 to C3).
 
 Invariant: the output and the replica with the greatest punctuation agree on all that it has frozen.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
-    """Tells events as the agreement says, and corrects them before they freeze."""
+    """Emits events when the agreement allows, and corrects them before they freeze."""
 
     __slots__ = ("_hashes",)
     state_types = (RevisedState, *RevisedReplicas.state_types)
@@ -59,22 +59,22 @@ class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
             payloads.words, at, row, self._hashes, self._lines,
         )  # fmt: skip
 
-    def _untold(self) -> int:
+    def _count_unsent(self) -> int:
         alive = self._nodes[self._alive()]
         return int(alive[:, kernel.MOST].sum() - np.count_nonzero(alive[:, kernel.OUT_END] != kernel.NOWHERE))
 
     def _last_ends(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         return nodes[:, kernel.ENDS :]
 
-    def _leave_out_what_only_it_told(self, port: Port) -> None:
+    def _leave_out_what_only_it_had(self, port: Port) -> None:
         alive = self._alive()
-        told = self._nodes[alive, kernel.OUT_END] != kernel.NOWHERE
-        told |= (self._nodes[alive, kernel.ENDS :] != kernel.NOWHERE).any(axis=1)
-        left_out = alive[~told]
+        known = self._nodes[alive, kernel.OUT_END] != kernel.NOWHERE
+        known |= (self._nodes[alive, kernel.ENDS :] != kernel.NOWHERE).any(axis=1)
+        left_out = alive[~known]
         self._standing[port, CONTRADICTED] += self._nodes[left_out, kernel.MOST].sum()
         self._nodes[left_out, kernel.MOST] = 0
 
-    def _ends_not_told(self, node: int, given: int) -> list[Instant]:  # noqa: ARG002 - only of nodes not told
+    def _ends_not_in_output(self, node: int, given: int) -> list[Instant]:  # noqa: ARG002 - only of nodes that have no output
         return [given]
 
     def snapshot(self) -> RevisedState:
@@ -85,9 +85,9 @@ class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
         """Assert that the output can follow, and that no bound hides a node that is due."""
         super().check()
         for node in self._alive().tolist():
-            start, told = self._nodes[node, kernel.START], self._nodes[node, kernel.OUT_END]
-            assert told == kernel.NOWHERE or told >= self.complete_before, (start, told)
+            start, out = self._nodes[node, kernel.START], self._nodes[node, kernel.OUT_END]
+            assert out == kernel.NOWHERE or out >= self.complete_before, (start, out)
             for port in range(len(self._replicas)):
                 given = self._nodes[node, kernel.ENDS + port]
-                due = min(start if given == kernel.NOWHERE else given, start if told == kernel.NOWHERE else told)
+                due = min(start if given == kernel.NOWHERE else given, start if out == kernel.NOWHERE else out)
                 assert self._bounds[node // kernel.BLOCK, port] <= due, (node, port)

@@ -2,7 +2,7 @@
 
 Events are held until a punctuation has frozen them: their ends cannot change any more. Output is in order of start, of
 equal starts in an order of their payloads' own, and of equal payloads in order of end; an event that is frozen waits
-for one before it that is not. So streams of one temporal table, however they tell it, are settled to the very same rows
+for one before it that is not. So streams of one temporal table, however they come, are settled to the very same rows
 in the very same order, and can be merged as replicas whose ties come alike (LMerge's case R1).
 
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section VI-D (Cleanse).
@@ -55,9 +55,9 @@ class SettleOperator(Operator[SettleState]):
     >>> import pyarrow as pa
     >>> from slackwater.events.elements import Adjust, Insert, Punctuate, batch_of, elements_of
     >>> rows = pa.schema({"x": pa.string()})
-    >>> cleanse = SettleOperator(batch_of([], rows).payload)
-    >>> told = [Insert(("b",), 4, 6), Insert(("a",), 2, 9), Adjust(("a",), 2, 9, 5), Punctuate(7)]
-    >>> for batch in cleanse.on_batch(0, batch_of(told, rows)).batches:
+    >>> settle = SettleOperator(batch_of([], rows).payload)
+    >>> sent = [Insert(("b",), 4, 6), Insert(("a",), 2, 9), Adjust(("a",), 2, 9, 5), Punctuate(7)]
+    >>> for batch in settle.on_batch(0, batch_of(sent, rows)).batches:
     ...     print(*elements_of(batch))
     insert(('a',), 2, 5) insert(('b',), 4, 6)
     punctuate(7)
@@ -80,13 +80,13 @@ class SettleOperator(Operator[SettleState]):
         """Take the elements in; let go of all that the last punctuation of the batch allows."""
         if not len(batch):
             return NOTHING
-        said = punctuated_after(batch, self._punctuated_until, self._where)
+        punctuated = punctuated_after(batch, self._punctuated_until, self._where)
         if batch.rows:
             self._take(batch)
-        if said == self._punctuated_until:
+        if punctuated == self._punctuated_until:
             return NOTHING
-        self._punctuated_until = said
-        return self._let_go(said, said - 1)
+        self._punctuated_until = punctuated
+        return self._let_go(punctuated, punctuated - 1)
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Let go of everything: nothing can change any more."""
@@ -105,18 +105,18 @@ class SettleOperator(Operator[SettleState]):
             raise UnknownEvent.adjusted_by(self._where, element_at(batch, unknown))
 
     def _let_go(self, complete_before: Instant, last: Instant) -> Emission:
-        """Send what is frozen where ends up to the last one are, and say how far that is complete."""
+        """Send what is frozen where ends up to the last one are, and punctuate as far as that is complete."""
         nodes, _, held, counters = self._events.arrays()
         # Memory that nobody writes to costs nothing, so there may be room for all.
         out = np.empty((kernel.OUT, len(self._events)), dtype=np.int64)
         count = kernel.release(nodes, held, counters, self._heap, last, out)
         if counters[kernel.QUEUED]:
             complete_before = min(complete_before, int(self._heap[0, 0]))
-        promise = []
+        punctuation = []
         if complete_before > self._complete:
             self._complete = complete_before
-            promise = [punctuation_like(self._no_rows, complete_before)]
-        return Emission.of(*([self._rows(out[:, :count])] if count else []), *promise)
+            punctuation = [punctuation_like(self._no_rows, complete_before)]
+        return Emission.of(*([self._rows(out[:, :count])] if count else []), *punctuation)
 
     def _rows(self, out: NDArray[np.int64]) -> EventBatch:
         """Make a batch of lines that went out."""
@@ -137,7 +137,7 @@ class SettleOperator(Operator[SettleState]):
         kernel.renumber(self._events.nodes, self._heap, self._events.counters, moved_to)
 
     def idle_waiting_on(self) -> Port | None:
-        """The input, while events are held: a promise may release them though no element comes."""
+        """The input, while events are held: a punctuation may release them though no element comes."""
         return 0 if self.buffered() else None
 
     def buffered(self) -> int:

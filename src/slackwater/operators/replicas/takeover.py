@@ -1,18 +1,18 @@
-"""When replicas that a column tells apart lead, and when one takes over because those that lead have fallen silent.
+"""When replicas that a column distinguishes lead, and when one takes over because those that lead have fallen silent.
 
-A replica that appears tells everything from a time on, its *first row plus the patience and one tick*: what it sent
+A replica that appears has everything from a time on, its *first row plus the patience and one tick*: what it sent
 before, unseen, is no later than a patience past that row, or the row itself would have been late. From there follow
 three rules. They go by the times of rows and the order in which rows came, so that every shard and every replay finds
 the same.
 
-    leads       one that tells everything from the beginning; and one that tells everything from a time that another
-                leader has promised to be complete, and a tick more. Its promises count from then on.
+    leads       one that has everything from the beginning; and one that has everything from a time that another
+                leader is complete up to, and a tick more. Its punctuations count from then on.
     silent      the leaders are silent for a replica that does not lead when its own high water has risen by more than
                 two patiences since its first row behind the last row of any leader. How far it is ahead does not
                 matter: a leader that lags is alive as long as rows of it come. Nor does a pause of all: it takes two
                 rows at least.
-    takes over  then it leads. What anybody has told of the time before the one it tells everything from goes out, for
-                nobody is known to have told all of it, and nobody is left to tell more.
+    takes over  then it leads. What anybody has of the time before the one from which it has everything goes out, for
+                nobody is known to have all of it, and nobody is left to send more.
 
 So a leader that dies while another replica goes on holds up the output for two patiences, by the rows of the one that
 goes on, and no longer. None of this is needed where the two overlap until the leader is two patiences (and two ticks)
@@ -52,14 +52,14 @@ class ReplicaRows(NamedTuple):
     """The greatest time of rows that came before; BEGINNING if there were none."""
 
     alone_from: Instant
-    """Its high water after its first row since a leader was last heard; BEGINNING if it had none since."""
+    """Its high water after its first row since the last row of a leader; BEGINNING if it had none since."""
 
     def high_waters(self) -> Times:
         """Its high water after each of the rows."""
         return np.maximum(np.maximum.accumulate(self.times), self.high_water)
 
     def alone_from_at(self, leading: NDArray[np.int64]) -> Times:
-        """For each of the rows, its high water after its first row since a leader was last heard."""
+        """For each of the rows, its high water after its first row since the last row of a leader."""
         reached = self.high_waters()
         _, first, run = np.unique(np.searchsorted(leading, self.numbers), return_index=True, return_inverse=True)
         since = reached[first[run]]
@@ -74,8 +74,8 @@ class ReplicaRows(NamedTuple):
         return BEGINNING if len(leading) else self.alone_from
 
 
-def leaders_among(complete_from: Sequence[Instant], said: Sequence[Instant]) -> list[Port]:
-    """The replicas whose promises count, by the times they tell everything from and their own last promises.
+def leaders_among(complete_from: Sequence[Instant], complete_before: Sequence[Instant]) -> list[Port]:
+    """The replicas whose punctuations count, by the times from which they have everything and up to which they have it.
 
     >>> leaders_among([BEGINNING, 10, 30], [11, 31, 99])  # the first brings the second, the second the third
     [0, 1, 2]
@@ -84,11 +84,11 @@ def leaders_among(complete_from: Sequence[Instant], said: Sequence[Instant]) -> 
     """
     leaders: list[Port] = []
     reached = BEGINNING
-    for port in sorted(range(len(said)), key=lambda port: (complete_from[port], port)):
+    for port in sorted(range(len(complete_from)), key=lambda port: (complete_from[port], port)):
         if complete_from[port] > BEGINNING and complete_from[port] >= reached:
             break
         leaders.append(port)
-        reached = max(reached, said[port])
+        reached = max(reached, complete_before[port])
     return sorted(leaders)
 
 
