@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slackwater.testing.reference.patience_dealing import PatienceSorter
+from slackwater.testing.reference.patience_sorter import PatienceSorter
 
 if TYPE_CHECKING:
     from online_rivals import Feed, Sink

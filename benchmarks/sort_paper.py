@@ -12,7 +12,7 @@ import numpy as np
 
 from measure import interleaved, medians
 from rivals import check
-from slackwater.testing.reference.patience_dealing import PatienceSorter, runs_over_time
+from slackwater.testing.reference.patience_sorter import PatienceSorter, runs_over_time
 from sort_streams import GENERATORS, latency_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.events.elements import Insert
-from slackwater.testing.oracles.punctuate import Dealt, punctuate_oracle
+from slackwater.testing.oracles.punctuate import SplitByLateness, punctuate_oracle
 from slackwater.testing.pipelines import ROWS
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _stream(times: list[int]) -> sw.DisorderedStream:
     return sw.stream(pa.table(columns, schema=ROWS), time="at")
 
 
-def _dealt(times: list[int], patiences: list[int], every: sw.Every) -> Dealt:
+def _dealt(times: list[int], patiences: list[int], every: sw.Every) -> SplitByLateness:
     rows = [Insert((number,), at, at + 1) for number, at in enumerate(times)]
     return punctuate_oracle([rows], patiences, every.resolved(calendar=False), sw.Late.divert(), points=True)
 

@@ -14,7 +14,7 @@ import pytest
 from slackwater.disorder.profile import DisorderProfile
 from slackwater.testing.oracles import disorder
 from slackwater.testing.oracles.impatience import ImpatienceOracle, least_moves, moves_in_rounds
-from slackwater.testing.reference.patience_dealing import PatienceSorter, runs_over_time
+from slackwater.testing.reference.patience_sorter import PatienceSorter, runs_over_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,7 @@ def _column(*times: int) -> Column:
 
 def _runs(sorter: PatienceSorter | ImpatienceOracle) -> list[list[int]]:
     """The times of the runs."""
-    events = sorter.dealt() if isinstance(sorter, PatienceSorter) else sorter.runs
+    events = sorter.spelled_out() if isinstance(sorter, PatienceSorter) else sorter.runs
     return [[time for time, _ in run] for run in events]
 
 
@@ -226,6 +226,6 @@ def test_section_3e2_speculation_does_not_change_the_runs() -> None:
     for start in range(0, len(log), 50):
         for sorter in (speculating, searching):
             sorter.push(log[start : start + 50])
-        assert speculating.dealt() == searching.dealt()
+        assert speculating.spelled_out() == searching.spelled_out()
         complete_before = int(log[: start + 50].max()) - 200
         assert speculating.punctuate(complete_before)[1].tolist() == searching.punctuate(complete_before)[1].tolist()

@@ -51,14 +51,14 @@ def interleaved(replicas: Sequence[Sequence[ItemT]], rng: Random) -> list[ItemT]
 
 
 def until_dead(arrived: Sequence[Insert], rng: Random) -> list[Insert]:
-    """What is told by a replica that dies before it comes to the newest event, so that it is not the furthest."""
+    """What a replica sends that dies before it comes to the newest event, so that it is not the furthest."""
     newest = max((event.start for event in arrived), default=0)
     first = next((place for place, event in enumerate(arrived) if event.start == newest), 0)
     return list(arrived[: rng.randint(0, first)])
 
 
 def named(events: Iterable[Any], name: str | None) -> list[Insert]:
-    """The events of a table as a replica tells them, its name behind their payload."""
+    """The events of a table as a replica sends them, its name behind their payload."""
     return [Insert((*event.payload, name), event.start, event.end) for event in events]
 
 
@@ -76,16 +76,16 @@ def _consistent_replicas(
 
 
 def _punctuated(together: Sequence[Element], rng: Random) -> list[Element]:
-    """Promise, here and there, what is true of all replicas."""
-    said: list[Element] = []
+    """Punctuate, here and there, where it is true of all replicas."""
+    punctuated: list[Element] = []
     for place, element in enumerate(together):
         ahead = [later.start for later in together[place:] if isinstance(later, Insert)]
-        said += [Punctuate(min(ahead))] * (rng.random() < 0.1)  # noqa: PLR2004 - now and then
-        said.append(element)
-    return said
+        punctuated += [Punctuate(min(ahead))] * (rng.random() < 0.1)  # noqa: PLR2004 - now and then
+        punctuated.append(element)
+    return punctuated
 
 
-def _told_once(streams: Streams) -> Iterator[Insert]:
+def _each_once(streams: Streams) -> Iterator[Insert]:
     """Of equal events as many as the replica has that has most."""
     counts: Counter[tuple[Any, Insert]] = Counter()
     for event in elements_of(streams[0]):
@@ -115,6 +115,6 @@ def by_column_cases(payload: pa.Schema) -> Iterator[TortureCase]:
             MergeByColumnOperator,
             build,
             _consistent_replicas(named_payload, tables, patience),
-            _told_once,
+            _each_once,
             ordered=False,
         )

@@ -1,4 +1,4 @@
-"""The torture cases of Slackwater's own operators: streams to feed them, and what a slow oracle says they mean.
+"""The torture cases of Slackwater's own operators: streams to feed them, and what they mean by a slow oracle.
 
 A new operator is found by itself and has no case here; the test that compares the two fails until it has one.
 """
@@ -41,7 +41,6 @@ from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
 from slackwater.progress.instants import FOREVER
 from slackwater.testing.by_column_cases import by_column_cases
-from slackwater.testing.cleansing_cases import cleansing_cases
 from slackwater.testing.deduplicating_cases import deduplicating_cases
 from slackwater.testing.merging_cases import merging_cases
 from slackwater.testing.oracles.aggregate import aggregate_oracle
@@ -49,6 +48,7 @@ from slackwater.testing.oracles.matching import followed_by_oracle, join_oracle
 from slackwater.testing.oracles.punctuate import punctuate_oracle
 from slackwater.testing.oracles.windows import map_windows_oracle, window_oracle
 from slackwater.testing.revising_cases import revising_cases
+from slackwater.testing.settling_cases import settling_cases
 from slackwater.testing.strategies import disordered_batches, ordered_batches
 from slackwater.testing.torture import TICK, Streams, TortureCase
 
@@ -210,8 +210,8 @@ def _punctuate(every: Every, late: Late, *patiences: int) -> TortureCase:
     cadence = every.resolved(calendar=False)
 
     def oracle(streams: Streams) -> Iterable[Insert]:
-        dealt = punctuate_oracle([list(elements_of(streams[0]))], patiences, cadence, late, points=False)
-        return [element for element in dealt.bands[0] if isinstance(element, Insert)]
+        expected = punctuate_oracle([list(elements_of(streams[0]))], patiences, cadence, late, points=False)
+        return [element for element in expected.bands[0] if isinstance(element, Insert)]
 
     return TortureCase(
         f"punctuate {every} with patience {patiences}, late rows {late}",
@@ -363,6 +363,6 @@ CASES: tuple[TortureCase, ...] = (
     *merging_cases(PAYLOAD),
     *by_column_cases(PAYLOAD),
     *revising_cases(PAYLOAD),
-    *cleansing_cases(PAYLOAD),
+    *settling_cases(PAYLOAD),
 )  # fmt: skip
 """All cases, several for operators with several ways to work."""

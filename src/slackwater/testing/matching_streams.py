@@ -64,7 +64,7 @@ def inserts(elements: Iterable[Element]) -> list[str]:
     return [str(element) for element in elements if isinstance(element, Insert)]
 
 
-def said(batches: Iterable[EventBatch]) -> list[str]:
+def shown(batches: Iterable[EventBatch]) -> list[str]:
     """Write all elements of some batches, one string each."""
     return [str(element) for batch in batches for element in elements_of(batch)]
 
@@ -121,7 +121,7 @@ def run(
 
 
 def check_order(output: Sequence[Element]) -> None:
-    """Assert that output is ordered, that punctuations say something new, and that the last one ends the stream."""
+    """Assert that output is ordered, that every punctuation is news, and that the last one ends the stream."""
     times = [element.complete_before if isinstance(element, Punctuate) else element.start for element in output]
     assert times == sorted(times), output
     temporal_table_of(output)

@@ -1,4 +1,4 @@
-"""The torture cases of the merges: replicas that tell one table in different ways, and the table."""
+"""The torture cases of the merges: replicas that present one table in different ways, and the table."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def replicas_of_one_table(
     *,
     alike: bool = False,
 ) -> Streams:
-    """Streams that tell the same table; `alike` means in the same order."""
+    """Streams of the same table; `alike` means in the same order."""
     table = draw(tables)
     seed = draw(st.integers(0, 10**6))
-    tellings = (present(table, seed + (0 if alike else port), presentation) for port in range(_REPLICAS))
-    return tuple(batch_of(elements, payload) for elements in tellings)
+    presented = (present(table, seed + (0 if alike else port), presentation) for port in range(_REPLICAS))
+    return tuple(batch_of(elements, payload) for elements in presented)
 
 
 def merging_cases(payload: pa.Schema) -> Iterator[TortureCase]:
@@ -96,6 +96,6 @@ def _case(operator: Any, streams: st.SearchStrategy[Streams], payload: pa.Schema
         operator,
         lambda state: operator(_REPLICAS, batch_of([], payload).payload, resume=state),
         streams,
-        lambda told: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([told[0]])],
+        lambda streams: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([streams[0]])],
         ordered=issubclass(operator, OrderedReplicas),
     )

@@ -1,13 +1,13 @@
 """Turns one temporal table into many physically different streams, by seed.
 
 Each event gets a short story (an insert, perhaps with a wrong end, and the adjusts that put it right); the stories
-are told at once, each element at an instant of its own; then punctuations are put wherever they are true.
+are interleaved, each element at an instant of its own; then punctuations are put wherever they are true.
 
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section VI-B (a generator
 of streams with given disorder, revisions and punctuation frequency).
 
-Invariant: without `gap`, `late_start` and `repeats` the stream says exactly the table; no element ever contradicts
-a punctuation. Repeats are no exception to the latter: an element is said again only while it may be said.
+Invariant: without `gap`, `late_start` and `repeats` the stream is exactly the table; no element ever contradicts
+a punctuation. Repeats are no exception to the latter: an element is repeated only while it may still come.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """How a table is told. The default tells it plainly: in order of start, each event once, no punctuation.
+    """How a table becomes a stream. The default is plain: in order of start, each event once, no punctuation.
 
     Times are in the units of the table. Fractions are probabilities between 0 and 1.
     """
 
     disorder: Duration = 0
-    """An element is told up to this much application time after its turn."""
+    """An element comes up to this much application time after its turn."""
 
     shuffle_ties: bool = False
-    """Whether events of one start are told in random order, even without disorder."""
+    """Whether events of one start come in random order, even without disorder."""
 
     early_values: float = 0.0
-    """The fraction of events that are told with another end first, and adjusted later, once or twice."""
+    """The fraction of events that come with another end first, and adjusted later, once or twice."""
 
     revision_delay: Duration = 5
-    """A revision is told up to this much application time after what it revises."""
+    """A revision comes up to this much application time after what it revises."""
 
     removed_extras: float = 0.0
-    """How many events that are not in the table are told and removed later, as a fraction of its events."""
+    """How many events that are not in the table are inserted and removed later, as a fraction of its events."""
 
     punctuations: float = 0.0
     """The fraction of places between elements that have a punctuation."""
 
     repeats: float = 0.0
-    """The fraction of elements that are told twice. Only for receivers that tolerate redelivery."""
+    """The fraction of elements that come twice. Only for receivers that tolerate redelivery."""
 
     gap: tuple[Instant, Instant] | None = None
     """Events that start in [from, to) are left out: the replica was down."""
@@ -81,16 +81,16 @@ class Presentation:
 
 
 _Story: TypeAlias = "list[Insert | Adjust]"
-"""What is told of one event, in order."""
+"""The elements of one event, in order."""
 
 _Turn: TypeAlias = "tuple[Instant, int, float]"
-"""When an element is told: its instant, its place in its story, and a lot that decides between equals."""
+"""When an element comes: its instant, its place in its story, and a lot that decides between equals."""
 
 
 def present(table: TemporalTable, seed: int, options: Presentation | None = None) -> list[Element]:
-    """Tell a table as a stream of elements; the same arguments give the same stream. Cost: O(n log n).
+    """Present a table as a stream of elements; the same arguments give the same stream. Cost: O(n log n).
 
-    The stream ends with the table's own punctuation, if it has one, and says none beyond it.
+    The stream ends with the table's own punctuation, if it has one, and has none beyond it.
 
     >>> from slackwater.temporal.table import TemporalTable
     >>> table = TemporalTable([TemporalEvent("A", 6, 12), TemporalEvent("B", 8, 10)], complete_before=11)
@@ -103,35 +103,35 @@ def present(table: TemporalTable, seed: int, options: Presentation | None = None
     events = [event for event in table if not chosen.leaves_out(event)]
     stories = [_story(event, random, chosen) for event in events]
     stories += _extra_stories(events, random, chosen)
-    told = _interleaved(stories, random, chosen)
-    return list(_with_punctuations(told, table.complete_before, random, chosen))
+    elements = _interleaved(stories, random, chosen)
+    return list(_with_punctuations(elements, table.complete_before, random, chosen))
 
 
 def present_batch(
     table: TemporalTable, payload: pa.Schema, seed: int, options: Presentation | None = None
 ) -> EventBatch:
-    """Tell a table as a batch; its payloads must be rows of the given schema."""
+    """Present a table as a batch; its payloads must be rows of the given schema."""
     return batch_of(present(table, seed, options), payload)
 
 
 def _story(event: TemporalEvent, random: Random, options: Presentation) -> _Story:
-    """Tell an event, with other ends first if the lot falls on it."""
+    """Present an event, with other ends first if the lot falls on it."""
     # An event that lasts for no time is only ever inserted: an adjust to its end would remove it. And one that begins
     # at the last instant can have no other end.
     revised = random.random() < options.early_values and event.start < event.end and event.start < FOREVER - 1
     ends = [_another_end(event, random) for _ in range(random.randint(1, 2))] if revised else []
-    return _telling(event, [*ends, event.end])
+    return _elements_of(event, [*ends, event.end])
 
 
 def _extra_stories(events: list[TemporalEvent], random: Random, options: Presentation) -> Iterator[_Story]:
-    """Tell events that are not in the table, and take them back; none has payload and start of another event."""
+    """Insert events that are not in the table, and take them back; none has payload and start of another event."""
     taken = {event.key for event in events}
     for like in events:
         start = min(max(like.start + random.randint(-2, 2), BEGINNING + 1), FOREVER - 1)
         if random.random() < options.removed_extras and (like.payload, start) not in taken:
             taken.add((like.payload, start))
             extra = TemporalEvent(like.payload, start, start)
-            yield _telling(extra, [_another_end(extra, random), start])
+            yield _elements_of(extra, [_another_end(extra, random), start])
 
 
 def _another_end(event: TemporalEvent, random: Random) -> Instant:
@@ -140,7 +140,7 @@ def _another_end(event: TemporalEvent, random: Random) -> Instant:
     return random.choice(sorted(ends - {event.end}) or [event.start + 1])
 
 
-def _telling(event: TemporalEvent, ends: list[Instant]) -> _Story:
+def _elements_of(event: TemporalEvent, ends: list[Instant]) -> _Story:
     story: _Story = [Insert(event.payload, event.start, ends[0])]
     for prior_end, end in pairwise(ends):
         if prior_end != end:
@@ -149,7 +149,7 @@ def _telling(event: TemporalEvent, ends: list[Instant]) -> _Story:
 
 
 def _interleaved(stories: list[_Story], random: Random, options: Presentation) -> list[Insert | Adjust]:
-    """Tell all stories at once: each element at its instant, each story in its order."""
+    """Interleave all stories: each element at its instant, each story in its order."""
     turns: list[tuple[_Turn, Insert | Adjust]] = []
     for story in stories:
         instant = story[0].start + random.randint(0, options.disorder)
@@ -160,22 +160,22 @@ def _interleaved(stories: list[_Story], random: Random, options: Presentation) -
             if random.random() < options.repeats:
                 again = instant + random.randint(0, options.revision_delay)
                 turns.append(((again, len(story), lot), element))
-    return [element for _, element in sorted(turns, key=lambda told: told[0])]
+    return [element for _, element in sorted(turns, key=lambda turn: turn[0])]
 
 
 def _with_punctuations(
-    told: list[Insert | Adjust], complete_before: Instant, random: Random, options: Presentation
+    elements: list[Insert | Adjust], complete_before: Instant, random: Random, options: Presentation
 ) -> Iterator[Element]:
     """Put punctuations where the lot falls, none beyond what a later element concerns."""
     most = FOREVER if complete_before == BEGINNING else complete_before
     true_until = [most]
-    for element in reversed(told):
+    for element in reversed(elements):
         true_until.append(min(true_until[-1], earliest_concerned(element)))
-    said = BEGINNING
-    for element, true in zip(told, reversed(true_until), strict=False):
+    punctuated = BEGINNING
+    for element, true in zip(elements, reversed(true_until), strict=False):
         if random.random() < options.punctuations:
-            said = random.randint(max(said, true - 3), true)
-            yield Punctuate(said)
+            punctuated = random.randint(max(punctuated, true - 3), true)
+            yield Punctuate(punctuated)
         yield element
     if complete_before > BEGINNING:
         yield Punctuate(complete_before)

@@ -32,17 +32,17 @@ _REVISED = Presentation(disorder=5, early_values=0.5, removed_extras=0.3, punctu
 
 @st.composite
 def _revised_streams(draw: st.DrawFn, payload: pa.Schema) -> Streams:
-    told = present(draw(keyed_tables()), draw(st.integers(0, 10**6)), _REVISED)
-    return (batch_of(told, payload),)
+    elements = present(draw(keyed_tables()), draw(st.integers(0, 10**6)), _REVISED)
+    return (batch_of(elements, payload),)
 
 
 @st.composite
 def dishonest_logs(draw: st.DrawFn, payload: pa.Schema) -> list[Element]:
-    """Inserts, adjusts and removals of events that are there, some twice, and punctuations that say too much."""
+    """Inserts, adjusts and removals of events that are there, some twice, and punctuations that go too far."""
     rows = ["a", None][: draw(st.integers(1, 2))]
     events: list[tuple[Any, int, int]] = []
-    told: list[Element] = []
-    said = BEGINNING
+    log: list[Element] = []
+    punctuated = BEGINNING
     for _ in range(draw(st.integers(0, 14))):
         match draw(st.integers(0, 3)):
             case 0 | 1:
@@ -50,22 +50,22 @@ def dishonest_logs(draw: st.DrawFn, payload: pa.Schema) -> list[Element]:
                 row = (draw(st.sampled_from(rows)), *[1] * (len(payload) - 1))
                 end = draw(st.sampled_from([start + 1, start + 3, start + 6, FOREVER]))
                 events.append((row, start, end))
-                told.append(Insert(row, start, end))
+                log.append(Insert(row, start, end))
             case 3:
-                said = max(said, draw(st.integers(0, 9)))
-                told.append(Punctuate(said))
+                punctuated = max(punctuated, draw(st.integers(0, 9)))
+                log.append(Punctuate(punctuated))
             case _ if events:
                 row, start, prior = events.pop(draw(st.integers(0, len(events) - 1)))
                 end = draw(st.sampled_from([start, start + 2, start + 5, start + 8, FOREVER]))
-                told.append(Adjust(row, start, prior, end))
+                log.append(Adjust(row, start, prior, end))
                 if end != start:
                     events.append((row, start, end))
-    return told
+    return log
 
 
-def _in_time(told: list[Element]) -> list[Insert]:
+def _in_time(log: list[Element]) -> list[Insert]:
     """What the changes that are not late come to."""
-    kept = [element for element, late in zip(told, late_changes(told), strict=True) if not late]
+    kept = [element for element, late in zip(log, late_changes(log), strict=True) if not late]
     return [Insert(event.payload, event.start, event.end) for event in temporal_table_of(kept)]
 
 
@@ -78,47 +78,47 @@ def revising_cases(payload: pa.Schema) -> Iterator[TortureCase]:
         AssumeKeyedOperator,
         lambda state: AssumeKeyedOperator(batch_of([], payload).payload, resume=state),
         _revised_streams(payload),
-        lambda told: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([told[0]])],
+        lambda streams: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([streams[0]])],
         ordered=False,
     )
     for ordered in (False, True):
         yield _inserts_with_a_key(payload, ordered=ordered)
     yield TortureCase(
-        "judge changes",
+        "late changes",
         LateChangesOperator,
         lambda state: LateChangesOperator(schema, Late.drop(), resume=state),
-        dishonest_logs(payload).map(lambda told: (batch_of(told, payload),)),
+        dishonest_logs(payload).map(lambda log: (batch_of(log, payload),)),
         lambda streams: _in_time(list(elements_of(streams[0]))),
         ordered=False,
     )
     for at_end in (BEGINNING, 7, FOREVER):
-        yield _promise_at_end(payload, at_end)
+        yield _complete_at_end(payload, at_end)
 
 
 def _inserts_with_a_key(payload: pa.Schema, *, ordered: bool) -> TortureCase:
     @st.composite
     def streams(draw: st.DrawFn) -> Streams:
-        told = present(
+        elements = present(
             draw(keyed_tables()), draw(st.integers(0, 10**6)), Presentation(5 * (not ordered), punctuations=0.3)
         )
-        return (batch_of(told, payload),)
+        return (batch_of(elements, payload),)
 
     return TortureCase(
         f"assume_keyed of {'ordered' if ordered else 'disordered'} events that are not revised",
         AssumeKeyedOperator,
         lambda state: AssumeKeyedOperator(batch_of([], payload).payload, resume=state, final=True, ordered=ordered),
         streams(),
-        lambda told: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([told[0]])],
+        lambda streams: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([streams[0]])],
         ordered=ordered,
     )
 
 
-def _promise_at_end(payload: pa.Schema, at_end: Instant) -> TortureCase:
+def _complete_at_end(payload: pa.Schema, at_end: Instant) -> TortureCase:
     return TortureCase(
         f"complete_at_end {format_instant(at_end, calendar=False)}",
         CompleteAtEndOperator,
         lambda state: CompleteAtEndOperator(batch_of([], payload).payload, at_end, state),
         _revised_streams(payload),
-        lambda told: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([told[0]])],
+        lambda streams: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([streams[0]])],
         ordered=False,
     )

@@ -1,7 +1,7 @@
 """Hypothesis strategies for streams: batches, cuts, temporal tables, element streams and their presentations.
 
 Times are drawn from a small range, so that ties, touching intervals and punctuations exactly on an event are
-frequent: that is where stream code breaks. Every punctuation drawn here is a true promise.
+frequent: that is where stream code breaks. Every punctuation drawn here is true.
 
 >>> from hypothesis import given
 >>> @given(ordered_batches())
@@ -82,7 +82,7 @@ def ordered_batches(
 
     Without a schema the payload is one of `payload_schemas`. With `intervals` events last for 1 to LONGEST units
     or have no end yet, otherwise they are points. Columns that the batch does not need are absent, as operators may
-    meet them.
+    get them.
     """
     return _insert_batches(schema, intervals, max_rows, punctuated, ordered=True)
 
@@ -112,17 +112,17 @@ def temporal_events() -> SearchStrategy[TemporalEvent]:
 
 def temporal_tables(max_events: int = 12) -> SearchStrategy[TemporalTable]:
     """Tables in which events may occur several times (case R4), complete before any instant or none."""
-    return st.builds(TemporalTable, st.lists(temporal_events(), max_size=max_events), _promises())
+    return st.builds(TemporalTable, st.lists(temporal_events(), max_size=max_events), _punctuations())
 
 
 def keyed_tables(max_events: int = 12) -> SearchStrategy[TemporalTable]:
     """Tables in which payload and start are a key (case R3), complete before any instant or none."""
     events = st.lists(temporal_events(), max_size=max_events, unique_by=lambda event: event.key)
-    return st.builds(TemporalTable, events, _promises())
+    return st.builds(TemporalTable, events, _punctuations())
 
 
 def presentations() -> SearchStrategy[Presentation]:
-    """Ways to tell a table completely: disorder, revisions, extras and punctuations, but no gap and no repeats."""
+    """Ways to present a table completely: disorder, revisions, extras and punctuations, but no gap and no repeats."""
     fractions = st.sampled_from([0.0, 0.3, 1.0])
     return st.builds(
         Presentation,
@@ -149,7 +149,7 @@ def element_streams(draw: DrawFn, max_elements: int = 20) -> list[Element]:
 
 @st.composite
 def _next_elements(draw: DrawFn, table: TemporalTable) -> Element:
-    """An element that may follow a stream which says this table."""
+    """An element that may follow a stream of this table."""
     closed = table.complete_before
     revisable = [event for event in table if freeze_of(event, closed) is not Freeze.FULLY_FROZEN]
     match draw(st.sampled_from(["insert", "adjust", "adjust", "punctuate"] if revisable else ["insert", "punctuate"])):
@@ -165,7 +165,7 @@ def _next_elements(draw: DrawFn, table: TemporalTable) -> Element:
             return Punctuate(draw(st.integers(max(0, closed), max(0, closed) + 5)))
 
 
-def _promises() -> SearchStrategy[Instant]:
+def _punctuations() -> SearchStrategy[Instant]:
     return st.one_of(st.just(BEGINNING), st.integers(0, LATEST + LONGEST), st.just(FOREVER))
 
 
@@ -201,7 +201,7 @@ def _insert_batches(
 
 @st.composite
 def _wished_punctuations(draw: DrawFn, rows: int) -> dict[int, list[Instant]]:
-    """For some places between rows, the punctuations to say there; what is no true promise is lowered later."""
+    """For some places between rows, the punctuations to put there; what would not be true is lowered later."""
     places = draw(st.lists(st.tuples(st.integers(0, rows), st.integers(0, LATEST + LONGEST)), max_size=rows + 2))
     wished: dict[int, list[Instant]] = {}
     for place, instant in places:
@@ -218,14 +218,14 @@ def _with_punctuations(
     kind: list[Kind] = []
     start: list[Instant] = []
     end: list[Instant] = []
-    said = BEGINNING
+    punctuated = BEGINNING
     for place in range(len(starts) + 1):
         least_to_come = min(starts[place:], default=FOREVER)
         for instant in wished.get(place, ()):
-            said = max(said, min(instant, least_to_come))
+            punctuated = max(punctuated, min(instant, least_to_come))
             kind.append(Kind.PUNCTUATE)
-            start.append(said)
-            end.append(said)
+            start.append(punctuated)
+            end.append(punctuated)
         if place < len(starts):
             kind.append(Kind.INSERT)
             start.append(starts[place])

@@ -1,4 +1,4 @@
-"""Compares what streams say, and names the events that differ."""
+"""Compares the tables of streams, and names the events that differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_SHOWN = 10
 
 
 def assert_same_table(actual: Stream | TemporalTable, expected: Stream | TemporalTable) -> None:
-    """Fail unless both say the same, in whatever way; the message names the events that only one side has.
+    """Fail unless both have the same events, in whatever way; the message names the events that only one side has.
 
     >>> from slackwater.events.elements import Insert
     >>> assert_same_table([Insert("A", 1, 4), Insert("B", 2, 5)], [Insert("B", 2, 5), Insert("A", 1, 4)])

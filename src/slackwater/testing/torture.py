@@ -2,7 +2,7 @@
 
 The same streams are fed as one batch, one element at a time, in random cuts, with empty batches in between, with ports
 interleaved at random, and with a snapshot and a new operator at every boundary; check() is called after each call.
-Whatever the way, the output must say the same temporal table, the one of a slow oracle; its punctuations must never go
+Whatever the way, the output must be the same temporal table, the one of a slow oracle; its punctuations must never go
 back nor be contradicted; and nothing may be left inside when all inputs have ended.
 """
 
@@ -38,12 +38,12 @@ Streams: TypeAlias = "tuple[EventBatch, ...]"
 """What an operator is fed: one whole stream per port."""
 
 TICK: Instant = 7
-"""The processing time that operators with ticks are told before each batch."""
+"""The processing time that operators with ticks get before each batch."""
 
 
 @dataclass(frozen=True)
 class TortureCase:
-    """An operator, streams to feed it, and what it should say."""
+    """An operator, streams to feed it, and what it should emit."""
 
     name: str
     operator: type[Operator[Any]]
@@ -52,7 +52,7 @@ class TortureCase:
 
     streams: SearchStrategy[Streams]
     oracle: Callable[[Streams], Iterable[Insert]]
-    """The events the output must say, found in the slowest and most obvious way."""
+    """The events of the output, found in the slowest and most obvious way."""
 
     ordered: bool = True
     """Whether the output must be ordered by start."""
@@ -75,10 +75,10 @@ def torture(case: TortureCase, streams: Streams, rng: Random) -> None:
     expected = list(case.oracle(streams))
     for cut in Cut:
         for restore in (False, True):
-            said = drive(case, schedule(streams, cut, rng), len(streams), restore=restore)
+            emitted = drive(case, schedule(streams, cut, rng), len(streams), restore=restore)
             try:
-                assert_lawful(said, ordered=case.ordered)
-                assert_same_table(said, expected)
+                assert_lawful(emitted, ordered=case.ordered)
+                assert_same_table(emitted, expected)
             except AssertionError as error:
                 error.add_note(
                     f"{case.name}: {cut.value}, {'restored at every boundary' if restore else 'undisturbed'}"
@@ -91,20 +91,20 @@ def drive(
 ) -> list[EventBatch]:
     """Feed batches and ends (None) to an operator, checking it after each call; return what it emitted."""
     operator = case.build(None)
-    said: list[EventBatch] = []
+    emitted: list[EventBatch] = []
     for port, batch in schedule:
         if restore:
             state = operator.snapshot()
             operator = case.build(state)
         if operator.ticks:
-            said += _batches(operator.on_tick(TICK), case.output)
+            emitted += _batches(operator.on_tick(TICK), case.output)
         emission = operator.on_end(port) if batch is None else operator.on_batch(port, batch)
-        said += _batches(emission, case.output)
+        emitted += _batches(emission, case.output)
         operator.check()
         waits = operator.idle_waiting_on()
         assert waits is None or (0 <= waits < ports and operator.buffered()), "waits without holding anything"
     assert operator.buffered() == 0, f"{operator.buffered()} left inside after all inputs ended"
-    return said
+    return emitted
 
 
 def _batches(emission: Emission, output: OutputName | None) -> list[EventBatch]:
@@ -113,10 +113,10 @@ def _batches(emission: Emission, output: OutputName | None) -> list[EventBatch]:
     return [batch for name, batch in emission.side if name == output]
 
 
-def assert_lawful(said: Iterable[EventBatch], *, ordered: bool) -> None:
+def assert_lawful(emitted: Iterable[EventBatch], *, ordered: bool) -> None:
     """Assert that punctuations never go back, that no event contradicts one, and the order where it is claimed."""
     complete_before, high_water = BEGINNING, BEGINNING
-    for batch in said:
+    for batch in emitted:
         batch.check()
         for element in elements_of(batch):
             if isinstance(element, Punctuate):

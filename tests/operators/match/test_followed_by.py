@@ -23,7 +23,7 @@ from slackwater.testing.matching_streams import (
     keyed_streams,
     rows,
     run,
-    said,
+    shown,
     shown_elements,
 )
 from slackwater.testing.oracles.matching import followed_by_oracle
@@ -73,10 +73,10 @@ def test_a_simultaneous_next_event_that_arrives_in_a_later_batch_matches_too() -
     """A matched event is kept until its match's instant is over, across a snapshot as well."""
     operator = followed_by(5)
     operator.on_batch(0, rows(LEFT, (1, "a", 1), (9, "x", 0)))
-    assert said(operator.on_batch(1, rows(RIGHT, (3, "a", 7))).batches) == ["insert((1, 'a', 1, 3, 7), 3, 4)"]
+    assert shown(operator.on_batch(1, rows(RIGHT, (3, "a", 7))).batches) == ["insert((1, 'a', 1, 3, 7), 3, 4)"]
     operator = followed_by(5, resume=operator.snapshot())
-    assert said(operator.on_batch(1, rows(RIGHT, (3, "a", 8))).batches) == ["insert((1, 'a', 1, 3, 8), 3, 4)"]
-    assert said(operator.on_batch(1, rows(RIGHT, (4, "a", 9))).batches) == ["punctuate(4)"]
+    assert shown(operator.on_batch(1, rows(RIGHT, (3, "a", 8))).batches) == ["insert((1, 'a', 1, 3, 8), 3, 4)"]
+    assert shown(operator.on_batch(1, rows(RIGHT, (4, "a", 9))).batches) == ["punctuate(4)"]
     operator.check()
 
 
@@ -84,8 +84,8 @@ def test_null_keys_match_nothing() -> None:
     """As in SQL, null does not equal null; nor are such rows kept."""
     operator = followed_by(5)
     operator.on_batch(0, rows(LEFT, (1, None, 1)))
-    assert said(operator.on_batch(1, rows(RIGHT, (2, None, 2))).batches) == ["punctuate(1)"]
-    assert said(operator.on_end(0).batches) == ["punctuate(2)"]
+    assert shown(operator.on_batch(1, rows(RIGHT, (2, None, 2))).batches) == ["punctuate(1)"]
+    assert shown(operator.on_end(0).batches) == ["punctuate(2)"]
     assert operator.buffered() == 0
 
 
@@ -100,18 +100,18 @@ def test_an_empty_port_is_waited_for_until_a_punctuation_comes() -> None:
     """B waits for the input of As; a punctuation there, and no data, completes the match."""
     operator = followed_by(5)
     operator.on_batch(0, rows(LEFT, (1, "a", 1)))
-    assert said(operator.on_batch(1, rows(RIGHT, (3, "a", 2))).batches) == ["punctuate(1)"]
+    assert shown(operator.on_batch(1, rows(RIGHT, (3, "a", 2))).batches) == ["punctuate(1)"]
     assert operator.idle_waiting_on() == 0
     emission = operator.on_batch(0, rows(LEFT, (0, "", 0)).punctuation(4))
-    assert said(emission.batches) == ["insert((1, 'a', 1, 3, 2), 3, 4)"]
+    assert shown(emission.batches) == ["insert((1, 'a', 1, 3, 2), 3, 4)"]
     assert operator.idle_waiting_on() is None
 
 
 def test_latent_streams_are_matched_as_they_arrive() -> None:
     """With waits=False the follower completes the pair on the spot."""
     operator = followed_by(5, waits=False)
-    assert said(operator.on_batch(0, rows(LEFT, (1, "a", 1))).batches) == ["punctuate(1)"]
-    assert said(operator.on_batch(1, rows(RIGHT, (3, "a", 2))).batches) == ["insert((1, 'a', 1, 3, 2), 3, 4)"]
+    assert shown(operator.on_batch(0, rows(LEFT, (1, "a", 1))).batches) == ["punctuate(1)"]
+    assert shown(operator.on_batch(1, rows(RIGHT, (3, "a", 2))).batches) == ["insert((1, 'a', 1, 3, 2), 3, 4)"]
 
 
 @pytest.mark.parametrize(("within", "matches"), [(FOREVER - 2, 0), (FOREVER - 1, 1), (FOREVER, 1)], ids=str)

@@ -27,7 +27,7 @@ from slackwater.testing.matching_streams import (
     keyed_streams,
     rows,
     run,
-    said,
+    shown,
     shown_elements,
 )
 from slackwater.testing.oracles.matching import join_oracle
@@ -72,8 +72,8 @@ def test_overlapping_lifetimes_match_for_the_time_they_share() -> None:
     right = rows(LASTING_RIGHT, (2, 5, "a", 7), (4, None, "a", 8), (10, 12, "a", 9))
     operator = overlap()
     first = operator.on_batch(0, left)
-    assert said(first.batches) == []
-    output = said(operator.on_batch(1, right).batches)
+    assert shown(first.batches) == []
+    output = shown(operator.on_batch(1, right).batches)
     assert output == ["insert((0, 10, 'a', 1, 2, 5, 7), 2, 5)", "insert((0, 10, 'a', 1, 4, None, 8), 4, 10)"]
 
 
@@ -108,7 +108,7 @@ def test_null_keys_match_nothing() -> None:
     operator = within(5)
     operator.on_batch(0, rows(LEFT, (1, None, 1)))
     emission = operator.on_batch(1, rows(RIGHT, (1, None, 2)))
-    assert said(emission.batches) == ["punctuate(1)"]
+    assert shown(emission.batches) == ["punctuate(1)"]
     assert operator.buffered() == 0
 
 
@@ -119,7 +119,7 @@ def test_nan_keys_match_each_other_and_zeros_of_both_signs() -> None:
     operator = JoinOperator(schema, schema, ["x"], Within.of(1))
     operator.on_batch(0, left)
     operator.on_batch(1, right)
-    output = said([*operator.on_end(0).batches, *operator.on_end(1).batches])
+    output = shown([*operator.on_end(0).batches, *operator.on_end(1).batches])
     assert output == ["insert((1, NaN, 2), 2, 3)", "insert((1, 0.0, 2), 2, 3)", "punctuate(forever)"]
 
 
@@ -170,7 +170,7 @@ def test_a_punctuation_instead_of_data_lets_the_join_go_on() -> None:
     operator = within(5)
     operator.on_batch(0, rows(LEFT, (10, "a", 1)))
     emission = operator.on_batch(1, rows(RIGHT, (3, "b", 0)).punctuation(10))
-    assert said(emission.batches) == ["punctuate(10)"]
+    assert shown(emission.batches) == ["punctuate(10)"]
     assert operator.idle_waiting_on() is None
     assert operator.buffered() == 1, "the row lives in its window, but waits for nobody"
 
@@ -179,9 +179,9 @@ def test_simultaneous_tuples_do_not_wait_for_each_other() -> None:
     """Section 4.1: what comes later with the time of the least register is matched at once, on either port."""
     operator = within(0)
     operator.on_batch(0, rows(LEFT, (10, "a", 1)))
-    assert said(operator.on_batch(1, rows(RIGHT, (10, "a", 2))).batches) == ["insert((10, 'a', 1, 10, 2), 10, 11)"]
-    assert said(operator.on_batch(1, rows(RIGHT, (10, "a", 3))).batches) == ["insert((10, 'a', 1, 10, 3), 10, 11)"]
-    assert said(operator.on_batch(0, rows(LEFT, (10, "b", 4))).batches) == []
+    assert shown(operator.on_batch(1, rows(RIGHT, (10, "a", 2))).batches) == ["insert((10, 'a', 1, 10, 2), 10, 11)"]
+    assert shown(operator.on_batch(1, rows(RIGHT, (10, "a", 3))).batches) == ["insert((10, 'a', 1, 10, 3), 10, 11)"]
+    assert shown(operator.on_batch(0, rows(LEFT, (10, "b", 4))).batches) == []
     assert operator.idle_waiting_on() is None
 
 
@@ -190,7 +190,7 @@ def test_a_punctuation_is_sent_only_when_it_says_more_than_the_rows() -> None:
     operator = within(0)
     operator.on_batch(0, rows(LEFT, (10, "a", 1), (12, "c", 1)))
     emission = operator.on_batch(1, rows(RIGHT, (10, "a", 2), (12, "b", 2)))
-    assert said(emission.batches) == ["insert((10, 'a', 1, 10, 2), 10, 11)", "punctuate(12)"]
+    assert shown(emission.batches) == ["insert((10, 'a', 1, 10, 2), 10, 11)", "punctuate(12)"]
 
 
 def test_an_input_that_goes_back_in_time_is_refused_with_the_name_of_the_step() -> None:
@@ -204,11 +204,11 @@ def test_an_input_that_goes_back_in_time_is_refused_with_the_name_of_the_step() 
 def test_latent_streams_are_joined_as_they_arrive() -> None:
     """With waits=False nothing is held: the row pairs with what came before it, on the spot."""
     operator = within(5, waits=False)
-    assert said(operator.on_batch(0, rows(LEFT, (10, "a", 1))).batches) == ["punctuate(10)"]
-    assert said(operator.on_batch(1, rows(RIGHT, (12, "a", 2))).batches) == ["insert((10, 'a', 1, 12, 2), 12, 13)"]
-    assert said(operator.on_end(1).batches) == []
-    assert said(operator.on_batch(0, rows(LEFT, (17, "a", 3))).batches) == ["insert((17, 'a', 3, 12, 2), 17, 18)"]
-    assert said(operator.on_end(0).batches) == ["punctuate(forever)"]
+    assert shown(operator.on_batch(0, rows(LEFT, (10, "a", 1))).batches) == ["punctuate(10)"]
+    assert shown(operator.on_batch(1, rows(RIGHT, (12, "a", 2))).batches) == ["insert((10, 'a', 1, 12, 2), 12, 13)"]
+    assert shown(operator.on_end(1).batches) == []
+    assert shown(operator.on_batch(0, rows(LEFT, (17, "a", 3))).batches) == ["insert((17, 'a', 3, 12, 2), 17, 18)"]
+    assert shown(operator.on_end(0).batches) == ["punctuate(forever)"]
 
 
 def test_work_follows_results_and_expired_rows_not_what_is_alive() -> None:
@@ -321,8 +321,8 @@ def test_a_snapshot_is_not_changed_by_later_calls() -> None:
     for _ in range(2):
         copy = within(5, resume=state)
         answer = copy.on_batch(1, rows(RIGHT, (12, "b", 3)))
-        assert said(answer.batches) == ["insert((11, 'b', 2, 10, 0), 11, 12)"]
-        assert said(copy.on_end(0).batches) == ["insert((11, 'b', 2, 12, 3), 12, 13)"]
+        assert shown(answer.batches) == ["insert((11, 'b', 2, 10, 0), 11, 12)"]
+        assert shown(copy.on_end(0).batches) == ["insert((11, 'b', 2, 12, 3), 12, 13)"]
 
 
 def test_empty_batches_change_nothing() -> None:

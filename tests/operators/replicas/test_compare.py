@@ -17,9 +17,9 @@ from slackwater.events.schema import EventSchema
 from slackwater.operators.replicas.compare import CompareReplicasOperator, divergence_schema
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.temporal.table import TableBuilder, TemporalTable
-from slackwater.testing.cleansing_cases import any_tables, diverging_replicas
-from slackwater.testing.oracles.cleansing import Told, contradictions, is_over
+from slackwater.testing.oracles.settling import ComparedReplica, contradictions, is_over
 from slackwater.testing.presentations import Presentation, present
+from slackwater.testing.settling_cases import any_tables, diverging_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +106,7 @@ def test_every_call_says_what_the_oracle_says(
                 assert said.start >= promised
                 rows[said] += 1
         all_ended = len(ended) == len(streams)
-        assert rows == Counter(contradictions([Told(table, ended=all_ended) for table in tables], reached))
+        assert rows == Counter(contradictions([ComparedReplica(table, ended=all_ended) for table in tables], reached))
         waiting = [event for table in tables for event in table if not is_over(event, reached)]
         if len(ended) < len(streams):
             assert compare.buffered() == len(waiting)
@@ -329,7 +329,7 @@ def test_what_is_only_inserted_is_compared_when_its_start_is_complete(
         rows += Counter(said for said in _said(emission) if not isinstance(said, Punctuate))
         tables = [builder.table() for builder in told]
         reached = max(reached, _reached(tables, ended))
-        assert rows == Counter(contradictions([Told(table, final=True) for table in tables], reached))
+        assert rows == Counter(contradictions([ComparedReplica(table, final=True) for table in tables], reached))
         if len(ended) < len(streams):
             assert compare.buffered() == sum(event.start >= reached != FOREVER for table in tables for event in table)
 

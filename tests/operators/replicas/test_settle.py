@@ -19,9 +19,9 @@ from slackwater.operators.replicas.ordered_same_ties import MergeOrderedSameTies
 from slackwater.operators.replicas.settle import SettleOperator
 from slackwater.progress.instants import FOREVER
 from slackwater.temporal.table import TemporalEvent, TemporalTable, temporal_table_of
-from slackwater.testing.cleansing_cases import any_tables
-from slackwater.testing.oracles.cleansing import Cleanse
+from slackwater.testing.oracles.settling import Settle
 from slackwater.testing.presentations import Presentation, present
+from slackwater.testing.settling_cases import any_tables
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -77,7 +77,7 @@ def _cleansed(elements: Sequence[Element], rng: Random, most: int = 5, *, restor
 def test_every_call_says_what_the_oracle_says(table: TemporalTable, seed: int, most: int, restore: bool) -> None:
     """Element by element, in the same order, and as much is held."""
     rng = Random(seed)
-    cleanse, oracle = SettleOperator(NO_ROWS), Cleanse(_words)
+    cleanse, oracle = SettleOperator(NO_ROWS), Settle(_words)
     for part in _cut(present(table, seed, _REVISED), rng, most):
         if restore:
             cleanse = SettleOperator(NO_ROWS, resume=cleanse.snapshot())

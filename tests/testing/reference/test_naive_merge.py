@@ -181,7 +181,7 @@ def test_many_events_and_many_corrections_at_once() -> None:
         merge.on_batch(0, _rows(*(Insert(("x", n), n, n + 5) for n in range(first, first + 10)), Punctuate(first)))
     assert merge.buffered() <= 30
     state = merge.snapshot()
-    assert len(state.told.nodes) <= 1_200
+    assert len(state.emitted.nodes) <= 1_200
     assert len(state.own[0].nodes) <= 1_200
 
 

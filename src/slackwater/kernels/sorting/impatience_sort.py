@@ -10,7 +10,7 @@ deals event by event, and each event then waits for the search and the store of 
 
 Where few events come and wait, as behind frequent punctuations, all of them are kept in the main run, sorted anew.
 A block whose natural runs are long and late is kept as these; any other is sorted by what it is like (block_sort). The
-paper's own algorithm, with its variants, is in patience_dealing; docs/decisions/0008 compares the two.
+paper's own algorithm, with its variants, is in patience_sorter; docs/decisions/0008 compares the two.
 
 Ties keep their order of arrival: rows are numbered as they come. Between the main run and a straggler the main run goes
 first: its event was younger than all before it, so a straggler of the same time came after it.

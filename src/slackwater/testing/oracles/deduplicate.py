@@ -1,6 +1,6 @@
 """Slow, obvious deduplication: the rows of each key, laid out in order of time, and cut into events by counting.
 
-Punctuations are left out of account: they promise something about the stream, and change nothing in what it says.
+Punctuations are left out of account: they state how far the stream is complete, and change nothing in its events.
 """
 
 from __future__ import annotations

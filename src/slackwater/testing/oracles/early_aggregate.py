@@ -1,6 +1,6 @@
 """Early answers in plain Python: after every stretch of elements all rows so far are summed up anew, and compared.
 
-A batch has two stretches where it says more than was said before: up to its greatest punctuation, and from there on.
+A batch has two stretches that are answered one after the other: up to its greatest punctuation, and from there on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class EarlyAggregateOracle:
-    """Remembers every row, and what it has told of each group; punctuations close nothing, they are only passed on.
+    """Remembers every row, and what it has emitted of each group; punctuations close nothing, they are only passed on.
 
     >>> from slackwater.policies.aggregates import count
     >>> oracle = EarlyAggregateOracle(["k"], ["k"], {"n": count()})
@@ -30,7 +30,7 @@ class EarlyAggregateOracle:
     def __init__(self, columns: Sequence[str], keys: Sequence[str], aggregates: Mapping[str, Aggregate]) -> None:
         self.columns, self.keys, self.aggregates = columns, keys, aggregates
         self.rows: list[Insert] = []
-        self.told: dict[object, Insert] = {}
+        self.emitted: dict[object, Insert] = {}
         self.punctuated_until: Instant = BEGINNING
 
     def take(self, batch: Sequence[Element]) -> list[Element]:
@@ -38,25 +38,25 @@ class EarlyAggregateOracle:
         punctuations = [element.complete_before for element in batch if isinstance(element, Punctuate)]
         furthest = max(punctuations, default=BEGINNING)
         if furthest <= self.punctuated_until:
-            return self._tell(batch)
+            return self._answer(batch)
         at = batch.index(Punctuate(furthest))
-        before = self._tell(batch[:at])
+        before = self._answer(batch[:at])
         self.punctuated_until = furthest
-        return [*before, Punctuate(furthest), *self._tell(batch[at:])]
+        return [*before, Punctuate(furthest), *self._answer(batch[at:])]
 
     def end(self) -> list[Element]:
         """Return what goes out at the end."""
         return [] if self.punctuated_until == FOREVER else [Punctuate(FOREVER)]
 
-    def _tell(self, stretch: Sequence[Element]) -> list[Element]:
+    def _answer(self, stretch: Sequence[Element]) -> list[Element]:
         self.rows += [element for element in stretch if isinstance(element, Insert)]
         out: list[Element] = []
         for answer in aggregate_oracle(self.rows, self.columns, self.keys, self.aggregates):
             assert isinstance(answer.payload, tuple)
             group = (answer.start, answer.end, answer.payload[: len(self.keys)])
-            before = self.told.get(group)
+            before = self.emitted.get(group)
             if before != answer:
                 out += [] if before is None else [Adjust(before.payload, before.start, before.end, before.start)]
                 out.append(answer)
-                self.told[group] = answer
+                self.emitted[group] = answer
         return out

@@ -1,4 +1,4 @@
-"""Which element of a stream breaks the promise that start and payload are a key, found with a plain dictionary."""
+"""Which element of a stream breaks the rule that start and payload are a key, found with a plain dictionary."""
 
 from __future__ import annotations
 

@@ -27,19 +27,19 @@ class _Event:
 def late_changes(elements: Sequence[Element]) -> list[bool]:
     """Whether each element is late: it concerns complete time, or an event that is not in the output as it is."""
     events: list[_Event] = []
-    said, late = BEGINNING, []
+    punctuated, late = BEGINNING, []
     for element in elements:
         match element:
             case Punctuate(complete_before):
-                said = max(said, complete_before)
+                punctuated = max(punctuated, complete_before)
                 late.append(False)
             case Insert(payload, start, end):
-                late.append(start < said)
-                events.append(_Event(payload, start, end, passed_on=start >= said))
+                late.append(start < punctuated)
+                events.append(_Event(payload, start, end, passed_on=start >= punctuated))
             case Adjust(payload, start, prior_end, end):
                 alike = [e for e in events if (e.payload, e.start, e.end) == (payload, start, prior_end)]
                 changed = min(alike, key=lambda event: event.passed_on)  # strays first
-                behind = min(prior_end, end) < said
+                behind = min(prior_end, end) < punctuated
                 late.append(behind or not changed.passed_on)
                 changed.end, changed.passed_on = end, changed.passed_on and not behind
                 if end == start:

@@ -18,31 +18,31 @@ Row: TypeAlias = tuple[Insert, int, str]
 
 
 class OrderedLeftOut:
-    """Of ordered replicas: a row before the newest time, or before a promise, is passed over.
+    """Of ordered replicas: a row before the newest time, or before a punctuation, is passed over.
 
     So is one at the newest time where each time has one row; else it is new or a duplicate.
     """
 
     def __init__(self, *, strictly: bool) -> None:
         self.strictly = strictly
-        self.newest = self.promised = BEGINNING
+        self.newest = self.punctuated = BEGINNING
 
     def take(self, replica: int, element: Element) -> list[Row]:
         """Take an element of a replica; return what is left out now."""
         if isinstance(element, Punctuate):
-            self.promised = max(self.promised, element.complete_before)
+            self.punctuated = max(self.punctuated, element.complete_before)
             return []
         assert isinstance(element, Insert)
-        over = element.start < max(self.newest, self.promised) or (self.strictly and element.start == self.newest)
+        over = element.start < max(self.newest, self.punctuated) or (self.strictly and element.start == self.newest)
         self.newest = max(self.newest, element.start)
         return [(element, replica, PASSED_OVER)] if over else []
 
 
 class FrozenLeftOut:
-    """Of disordered replicas, where an event is settled once a promise has passed its start.
+    """Of disordered replicas, where an event is settled once a punctuation has passed its start.
 
-    The output has of it what the replica has that promised; what another has more often is contradicted, for the first
-    that has it most often. A row that comes later is passed over.
+    The output has of it what the replica has whose punctuation that was; what another has more often is contradicted,
+    for the first that has it most often. A row that comes later is passed over.
     """
 
     def __init__(self) -> None:
@@ -59,13 +59,13 @@ class FrozenLeftOut:
         self.waiting[element.start, element.payload][replica].append(element)
         return []
 
-    def _settle(self, leader: int, promised: Instant) -> list[Row]:
+    def _settle(self, leader: int, bound: Instant) -> list[Row]:
         left_out: list[Row] = []
-        for key in [key for key in self.waiting if key[0] < promised]:
-            told = self.waiting.pop(key)
-            teller = min(told, key=lambda replica: (-len(told[replica]), replica))
-            surplus = sorted((Counter(told[teller]) - Counter(told.get(leader, []))).elements(), key=lambda e: e.end)
-            more = len(told[teller]) - len(told.get(leader, []))
-            left_out += [(event, teller, CONTRADICTED) for event in surplus[: max(more, 0)]]
-        self.settled = max(self.settled, promised)
+        for key in [key for key in self.waiting if key[0] < bound]:
+            sent = self.waiting.pop(key)
+            holder = min(sent, key=lambda replica: (-len(sent[replica]), replica))
+            surplus = sorted((Counter(sent[holder]) - Counter(sent.get(leader, []))).elements(), key=lambda e: e.end)
+            more = len(sent[holder]) - len(sent.get(leader, []))
+            left_out += [(event, holder, CONTRADICTED) for event in surplus[: max(more, 0)]]
+        self.settled = max(self.settled, bound)
         return left_out

@@ -55,7 +55,7 @@ class LogicalMerge(ABC):
         raise ValueError(f"input {stream}: {event} is not supported")
 
     def stable(self, stream: Stream, t: Instant) -> list[Element]:  # noqa: ARG002 - the ordered cases need nothing
-        """Return what must be said before a punctuation is passed on."""
+        """Return what must be emitted before a punctuation is passed on."""
         return []
 
 
@@ -125,15 +125,15 @@ class R3(LogicalMerge):
     def insert(self, stream: Stream, event: Insert) -> list[Element]:
         """Lines 3 to 10."""
         key = (event.payload, event.start)
-        told: list[Element] = []
+        out: list[Element] = []
         if key not in self.in_ends:
             if event.start < self.max_stable:
                 return []
             self.in_ends[key] = {}
             self.out_end[key] = event.end
-            told = [event]
+            out = [event]
         self.in_ends[key][stream] = event.end
-        return told
+        return out
 
     def adjust(self, stream: Stream, event: Adjust) -> list[Element]:
         """Lines 11 to 14."""
@@ -144,18 +144,18 @@ class R3(LogicalMerge):
 
     def stable(self, stream: Stream, t: Instant) -> list[Element]:
         """Lines 15 to 27."""
-        told: list[Element] = []
+        out: list[Element] = []
         for payload, start in sorted(
             (key for key in self.in_ends if key[1] < t), key=lambda key: (key[1], str(key[0]))
         ):
             key = (payload, start)
             in_end, out_end = self.in_ends[key].get(stream, start), self.out_end[key]
             if in_end != out_end and (in_end < t or out_end < t):
-                told.append(Adjust(payload, start, out_end, in_end))
+                out.append(Adjust(payload, start, out_end, in_end))
                 self.out_end[key] = in_end
             if in_end < t:
                 del self.in_ends[key], self.out_end[key]
-        return told
+        return out
 
 
 class R4(LogicalMerge):
@@ -192,45 +192,45 @@ class R4(LogicalMerge):
 
     def stable(self, stream: Stream, t: Instant) -> list[Element]:
         """Lines 16 to 28."""
-        told: list[Element] = []
+        out: list[Element] = []
         for payload, start in sorted(
             (key for key in self.in_ends if key[1] < t), key=lambda key: (key[1], str(key[0]))
         ):
             key = (payload, start)
             ins = self.in_ends[key][stream]
             if start >= self.max_stable:
-                told += self.adjust_output_count(key, ins)
-            told += self.adjust_output(key, ins, t)
+                out += self.adjust_output_count(key, ins)
+            out += self.adjust_output(key, ins, t)
             if max(ins, default=start) < t:
                 del self.in_ends[key], self.out_ends[key]
-        return told
+        return out
 
     def adjust_output_count(self, key: Key, ins: Counter[Instant]) -> list[Element]:
         """Make as many events go out as come in: remove those that no input event matches first, insert what lacks."""
         (payload, start), outs = key, self.out_ends[key]
-        told: list[Element] = []
+        out: list[Element] = []
         for end in sorted((outs - ins).elements()):
             if outs.total() > ins.total():
                 outs[end] -= 1
-                told.append(Adjust(payload, start, end, start))
+                out.append(Adjust(payload, start, end, start))
         for end in sorted((ins - outs).elements()):
             if outs.total() < ins.total():
                 outs[end] += 1
-                told.append(Insert(payload, start, end))
+                out.append(Insert(payload, start, end))
         self.out_ends[key] = +outs
-        return told
+        return out
 
     def adjust_output(self, key: Key, ins: Counter[Instant], t: Instant) -> list[Element]:
         """Make the output agree on every end that is frozen: surplus ends become those that lack, wherever both may."""
         (payload, start), outs = key, self.out_ends[key]
         surplus, lacking = sorted((outs - ins).elements()), sorted((ins - outs).elements())
-        told: list[Element] = []
+        out: list[Element] = []
         # What freezes is settled first, on both sides; what does not is paired only as far as that needs it.
         while surplus and lacking and (surplus[0] < t or lacking[0] < t):
             old = surplus.pop(0) if surplus[0] < t else surplus.pop()
             new = lacking.pop(0) if lacking[0] < t else lacking.pop()
             outs[old] -= 1
             outs[new] += 1
-            told.append(Adjust(payload, start, old, new))
+            out.append(Adjust(payload, start, old, new))
         self.out_ends[key] = +outs
-        return told
+        return out

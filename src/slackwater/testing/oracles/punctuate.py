@@ -1,4 +1,4 @@
-"""Punctuating and dealing by lateness, element by element: the definition as a program."""
+"""Punctuating and splitting by lateness, element by element: the definition as a program."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Dealt:
-    """What a punctuating step has said so far, output by output."""
+class SplitByLateness:
+    """What a punctuating step has emitted so far, output by output."""
 
     bands: list[list[Element]]
     diverted: list[Insert] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Dealt:
     """How many rows were moved to the bound they had missed."""
 
     refused: Insert | None = None
-    """The row at which the step stopped; nothing is said after it."""
+    """The row at which the step stopped; nothing is emitted after it."""
 
     def rows(self) -> int:
         """How many rows the bands have."""
@@ -47,32 +47,32 @@ def punctuate_oracle(
     points: bool,
     untimed: bool = False,
     windows: Tumbling | None = None,
-) -> Dealt:
-    """Deal the elements of some batches; `points` says that all events are points, and stay so when they are moved.
+) -> SplitByLateness:
+    """Split the elements of some batches; `points`: all events are points, and stay so when they are moved.
 
-    `untimed` says that rows may have no time. `windows` are those that rows are given next: promises are their starts.
+    `untimed`: rows may have no time. `windows` are those that rows are given next: punctuations are their starts.
 
     >>> rows = [Insert(("a",), 20, 21), Insert(("b",), 14, 15), Insert(("c",), 15, 16)]
     >>> found = punctuate_oracle([rows], [5], Cadence(CadenceUnit.ROWS, 1), Late.divert(), points=True)
     >>> [str(element) for element in found.bands[0]], [str(row) for row in found.diverted]
     (["insert(('a',), 20, 21)", 'punctuate(15)', "insert(('c',), 15, 16)"], ["insert(('b', 15, 1), 14, 15)"])
     """
-    dealer = _Dealer(patiences, cadence, late, points, untimed, windows)
+    splitter = _Splitter(patiences, cadence, late, points, untimed, windows)
     for batch in batches:
         rows_left = sum(isinstance(element, Insert) for element in batch)
         for element in batch:
             if isinstance(element, Punctuate):
-                dealer.hear(element.complete_before)
+                splitter.follow(element.complete_before)
                 continue
             assert isinstance(element, Insert), "a punctuated stream has no adjusts"
             rows_left -= 1
-            dealer.take(element, last_of_batch=rows_left == 0)
-            if dealer.dealt.refused is not None:
-                return dealer.dealt
-    return dealer.dealt
+            splitter.take(element, last_of_batch=rows_left == 0)
+            if splitter.split.refused is not None:
+                return splitter.split
+    return splitter.split
 
 
-class _Dealer:
+class _Splitter:
     """Remembers what it has to, and no less: each bound is kept, not derived."""
 
     def __init__(
@@ -84,7 +84,7 @@ class _Dealer:
         untimed: bool,
         windows: Tumbling | None,
     ) -> None:
-        self.dealt = Dealt([[] for _ in patiences])
+        self.split = SplitByLateness([[] for _ in patiences])
         self._patiences = patiences
         self._cadence = cadence
         self._late = late
@@ -95,13 +95,13 @@ class _Dealer:
         self._high_water = BEGINNING
         self._rows = 0
 
-    def hear(self, complete_before: Instant) -> None:
-        """What the input promises, every band promises."""
+    def follow(self, complete_before: Instant) -> None:
+        """What holds of the input, holds of every band."""
         for band in range(len(self._patiences)):
-            self._promise(band, complete_before)
+            self._punctuate(band, complete_before)
 
     def take(self, row: Insert, *, last_of_batch: bool) -> None:
-        """Judge a row by the bounds there are, and move them if the cadence says so."""
+        """Compare a row with the bounds there are, and move them where the cadence asks for it."""
         before = self._high_water
         if self._is_untimed(row):
             self._treat_late(row, self._bounds[-1])
@@ -109,7 +109,7 @@ class _Dealer:
         else:
             fitting = [band for band, bound in enumerate(self._bounds) if row.start >= bound]
             if fitting:
-                self.dealt.bands[fitting[0]].append(row)
+                self.split.bands[fitting[0]].append(row)
             else:
                 self._treat_late(row, self._bounds[-1])
             self._high_water = max(self._high_water, row.start)
@@ -117,7 +117,7 @@ class _Dealer:
             is_instant = self._is_instant(before, last_of_batch=last_of_batch)
         if is_instant:
             for band, patience in enumerate(self._patiences):
-                self._promise(band, self._high_water - patience)
+                self._punctuate(band, self._high_water - patience)
 
     def _is_untimed(self, row: Insert) -> bool:
         return self._lets_untimed_in and row.start == UNTIMED
@@ -131,31 +131,31 @@ class _Dealer:
             case CadenceUnit.BATCH:
                 return last_of_batch
 
-    def _promise(self, band: int, complete_before: Instant) -> None:
+    def _punctuate(self, band: int, complete_before: Instant) -> None:
         if self._windows is not None and complete_before < FOREVER:
             complete_before -= (complete_before - self._windows.offset) % self._windows.size
         if complete_before > self._bounds[band]:
             self._bounds[band] = complete_before
-            self.dealt.bands[band].append(Punctuate(complete_before))
+            self.split.bands[band].append(Punctuate(complete_before))
 
     def _treat_late(self, row: Insert, bound: Instant) -> None:
         match self._late.action:
             case LateAction.REFUSED:
-                self.dealt.refused = row
+                self.split.refused = row
             case LateAction.DROPPED:
-                self.dealt.late += 1
+                self.split.late += 1
             case LateAction.DIVERTED:
                 assert isinstance(row.payload, tuple)
                 missed = (None, None) if self._is_untimed(row) else (bound, min(bound - row.start, FOREVER))
-                self.dealt.diverted.append(Insert((*row.payload, *missed), row.start, row.end))
-                self.dealt.late += 1
+                self.split.diverted.append(Insert((*row.payload, *missed), row.start, row.end))
+                self.split.late += 1
             case LateAction.ADJUSTED:
                 self._adjust(row, bound)
 
     def _adjust(self, row: Insert, bound: Instant) -> None:
         end = min(bound + 1, FOREVER) if self._points else row.end
         if end <= bound or (self._is_untimed(row) and bound == BEGINNING):
-            self.dealt.late += 1
+            self.split.late += 1
             return
-        self.dealt.bands[-1].append(Insert(row.payload, bound, end))
-        self.dealt.adjusted += 1
+        self.split.bands[-1].append(Insert(row.payload, bound, end))
+        self.split.adjusted += 1

@@ -24,14 +24,14 @@ def window_oracle(elements: Iterable[Element], window: Window) -> list[Element]:
     >>> [str(element) for element in window_oracle([Insert("A", 7)], Hopping(size=10, hop=5))]
     ['insert(A, 0, 10)', 'insert(A, 5, 15)']
     """
-    said: list[Element] = []
+    windowed: list[Element] = []
     for element in elements:
         if isinstance(element, Punctuate):
-            said.append(Punctuate(least_start_from(element.complete_before, window)))
+            windowed.append(Punctuate(least_start_from(element.complete_before, window)))
         else:
             starts = window_starts(element.start, window)
-            said += [Insert(element.payload, start, start + window.size) for start in starts]
-    return said
+            windowed += [Insert(element.payload, start, start + window.size) for start in starts]
+    return windowed
 
 
 def map_windows_oracle(events: Iterable[Insert], function: Callable[[Sequence[Row]], Iterable[Row]]) -> list[Insert]:
@@ -56,7 +56,7 @@ def window_starts(at: Instant, window: Window) -> list[Instant]:
 
 
 def least_start_from(at: Instant, window: Window) -> Instant:
-    """The least start of a window that any event at or after an instant can have: the greatest true promise."""
+    """The least start of a window that any event at or after an instant can have: the greatest true punctuation."""
     later = range(at, at + 2 * (window.size + window.apart))
     return min(start for instant in later for start in window_starts(instant, window))
 

@@ -39,32 +39,32 @@ if TYPE_CHECKING:
 
 _ADJUST, _PUNCTUATE = int(Kind.ADJUST), int(Kind.PUNCTUATE)
 _LINES: Final = 4_096
-"""Lines that a call may tell beyond one per element; it is called again when there are more."""
+"""Lines that a call may write beyond one per element; it is called again when there are more."""
 
 
 @dataclass(frozen=True)
 class ApartState:
-    """What is remembered: the replicas, what was told and is not frozen, and what each replica tells of that."""
+    """What is remembered: the replicas, what was emitted and is not frozen, and what each replica has of that."""
 
     replicas: tuple[Replica, ...]
-    told: EventIndexState
+    emitted: EventIndexState
     own: tuple[EventIndexState, ...]
     bounds: NDArray[np.int64]
 
 
 class MergeRevisedApart(ReplicaMerge[ApartState]):
-    """Tells events as they come, and corrects them before they freeze.
+    """Emits events as they come, and corrects them before they freeze.
 
     >>> from slackwater.events.elements import Insert, Punctuate, batch_of, elements_of
     >>> rows = pa.schema({"x": pa.string()})
     >>> merge = MergeRevisedApart(2, batch_of([], rows).payload)
-    >>> told = [*merge.on_batch(0, batch_of([Insert(("a",), 2, 9)], rows)).batches]
-    >>> told += merge.on_batch(1, batch_of([Insert(("a",), 2, 5), Punctuate(6)], rows)).batches
-    >>> print(*(element for batch in told for element in elements_of(batch)))
+    >>> emitted = [*merge.on_batch(0, batch_of([Insert(("a",), 2, 9)], rows)).batches]
+    >>> emitted += merge.on_batch(1, batch_of([Insert(("a",), 2, 5), Punctuate(6)], rows)).batches
+    >>> print(*(element for batch in emitted for element in elements_of(batch)))
     insert(('a',), 2, 9) adjust(('a',), 2, 9, 5) punctuate(6)
     """
 
-    __slots__ = ("_bounds", "_codec", "_own", "_told")
+    __slots__ = ("_bounds", "_codec", "_emitted", "_own")
     state_types = (ApartState, EventIndexState, *ReplicaMerge.state_types)
 
     def __init__(
@@ -76,26 +76,26 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
     ) -> None:
         super().__init__(resume.replicas if resume else (Replica(),) * replicas, no_rows, where)
         self._codec = RowCodec(no_rows.schema, where)
-        self._told = _index_of_output(resume.told if resume else None)
+        self._emitted = _index_of_output(resume.emitted if resume else None)
         self._own = [_index(state) for state in (resume.own if resume else (None,) * replicas)]
         self._bounds = resume.bounds.copy() if resume else _bounds(0, replicas)
 
     @property
     def complete_before(self) -> Instant:
         """The last punctuation of the output."""
-        return int(self._told.counters[kernel.COMPLETE])
+        return int(self._emitted.counters[kernel.COMPLETE])
 
     @property
     def passed_over(self) -> int:
-        """How many elements came when all was said about their time: a replica that lags behind tells many."""
-        return int(self._told.counters[kernel.IGNORED])
+        """How many elements came when the output was complete past their time: of a laggard many."""
+        return int(self._emitted.counters[kernel.IGNORED])
 
     @property
     def other_ends(self) -> int:
         """How many events a replica froze otherwise than those before it, whom the output had followed."""
-        return int(self._told.counters[kernel.CONTRADICTED])
+        return int(self._emitted.counters[kernel.CONTRADICTED])
 
-    def _left_out_of(self, port: Port) -> LeftOut:  # noqa: ARG002 - it is there to be measured, and does not say whose
+    def _left_out_of(self, port: Port) -> LeftOut:  # noqa: ARG002 - it is there to be measured, and does not count whose
         return NONE_LEFT_OUT
 
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
@@ -103,18 +103,20 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
         self._make_room(port, batch.rows, len(payloads.words))
         lines = np.empty((kernel.LINE, len(batch) + _LINES), dtype=np.int64)
         gone = np.empty((_LINES, 2), dtype=np.int64)
-        told, at = [], 0
+        batches, at = [], 0
         while at < len(batch):
             before = at
             at, count, leaving = self._run(port, batch, payloads, at, lines, gone)
             if count:
-                told.append(self._batch_of(batch, lines[:, :count]))
+                batches.append(self._batch_of(batch, lines[:, :count]))
             for own in self._own if leaving else ():
-                kernel.forget(*own.arrays(), self._told.nodes, self._told.held, gone, leaving)
+                kernel.forget(*own.arrays(), self._emitted.nodes, self._emitted.held, gone, leaving)
             if at == before and not count and not leaving:
-                # A replica that lacks what the output has promised is given it, and had no room for so much.
-                self._own[port].make_room(len(self._told) + batch.rows, len(self._told.held) + len(payloads.words))
-        return told
+                # A replica that lacks what the output has frozen is given it, and had no room for so much.
+                self._own[port].make_room(
+                    len(self._emitted) + batch.rows, len(self._emitted.held) + len(payloads.words)
+                )
+        return batches
 
     def _run(
         self,
@@ -128,18 +130,18 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
         row = batch.slice(0, at).rows - 1
         times = batch.kinds(), batch.start, batch.ends()
         return kernel.merge_elements(
-            *self._told.arrays(), self._bounds, *self._own[port].arrays(), port, *times, payloads.word_offsets,
+            *self._emitted.arrays(), self._bounds, *self._own[port].arrays(), port, *times, payloads.word_offsets,
             payloads.words, at, row, lines, gone,
         )  # fmt: skip
 
     def _batch_of(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
-        """Make a batch of what was told: payloads of this batch, and those that are held."""
+        """Make a batch of what is emitted: payloads of this batch, and those that are held."""
         kinds, rows = lines[kernel.KIND].astype(np.int8), lines[kernel.OUT_FROM]
         of_batch = np.flatnonzero(rows != kernel.HELD)
         held = np.flatnonzero((rows == kernel.HELD) & (kinds != _PUNCTUATE))
         payload = gather(batch.payload, rows[of_batch])
         if len(held):
-            words = self._told.payloads(lines[kernel.OUT_AT][held], lines[kernel.OUT_LENGTH][held])
+            words = self._emitted.payloads(lines[kernel.OUT_AT][held], lines[kernel.OUT_LENGTH][held])
             in_turn = np.argsort(np.concatenate([of_batch, held]), kind="stable")
             payload = gather(pa.concat_batches([payload, self._codec.decode(words)]), in_turn)
         start, end = lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy()
@@ -151,9 +153,9 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
     def _make_room(self, port: Port, nodes: int, words: int) -> None:
         if not self._own[port].has_room(nodes, words):
             self._own[port].make_room(nodes, words)
-        if not self._told.has_room(nodes, words):
-            moved_to = self._told.make_room(nodes, words)
-            before, self._bounds = self._bounds, _bounds(len(self._told.nodes), len(self._replicas))
+        if not self._emitted.has_room(nodes, words):
+            moved_to = self._emitted.make_room(nodes, words)
+            before, self._bounds = self._bounds, _bounds(len(self._emitted.nodes), len(self._replicas))
             kernel.move_bounds(before, self._bounds, moved_to)
 
     def _begin_anew(self, port: Port) -> None:
@@ -163,42 +165,42 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
         self._bounds[:, port] = BEGINNING
 
     def detach(self, port: Port) -> None:
-        """Listen to a replica no longer, and forget what it told."""
+        """Listen to a replica no longer, and forget what it has sent."""
         super().detach(port)
         self._own[port] = _index()
 
     def _finish(self) -> None:
-        after = self._told.counters[event_index.COUNTERS :]
-        self._told = _index_of_output()
-        self._told.counters[event_index.COUNTERS :] = after
+        after = self._emitted.counters[event_index.COUNTERS :]
+        self._emitted = _index_of_output()
+        self._emitted.counters[event_index.COUNTERS :] = after
         self._own = [_index() for _ in self._own]
         self._bounds = _bounds(0, len(self._replicas))
 
     def buffered(self) -> int:
         """How many events are not frozen."""
-        return len(self._told)
+        return len(self._emitted)
 
     def snapshot(self) -> ApartState:
         """Return all indexes. Cost: a copy of all that lives."""
-        told = self._told.snapshot()
-        blocks = -(-len(told.nodes) // kernel.BLOCK)
+        emitted = self._emitted.snapshot()
+        blocks = -(-len(emitted.nodes) // kernel.BLOCK)
         own = tuple(index.snapshot() for index in self._own)
-        return ApartState(tuple(self._replicas), told, own, self._bounds[:blocks].copy())
+        return ApartState(tuple(self._replicas), emitted, own, self._bounds[:blocks].copy())
 
     def check(self) -> None:
         """Assert that indexes are sound, that the output can follow, and that no bound hides a node that is due."""
         ends = []
-        for index in (self._told, *self._own):
+        for index in (self._emitted, *self._own):
             index.check()
             ends.append({self._key(index, node): int(index.nodes[node, kernel.END]) for node in index.alive().tolist()})
-        told, own = ends[0], ends[1:]
-        assert all(of_one.keys() <= told.keys() for of_one in own)
-        assert all(end >= self.complete_before for end in told.values()), told
-        for node in self._told.alive().tolist():
-            key = self._key(self._told, node)
+        emitted, own = ends[0], ends[1:]
+        assert all(of_one.keys() <= emitted.keys() for of_one in own)
+        assert all(end >= self.complete_before for end in emitted.values()), emitted
+        for node in self._emitted.alive().tolist():
+            key = self._key(self._emitted, node)
             for port, of_one in enumerate(own):
                 given = of_one.get(key, kernel.NOWHERE)
-                due = min(key[0] if given == kernel.NOWHERE else given, told[key])
+                due = min(key[0] if given == kernel.NOWHERE else given, emitted[key])
                 assert self._bounds[node // kernel.BLOCK, port] <= due, (node, port)
 
     def _key(self, index: EventIndex, node: int) -> tuple[int, tuple[int, ...]]:

@@ -1,11 +1,12 @@
 """Merges replicas of events with a key by an index for each replica and one for the output: LMerge's naive case R3.
 
 Where replicated_events has one node for an event, with the ends that all replicas give it, here every replica's index
-has a node of its own, with its own copy of the payload, and so has the index of what was told. So an element is looked
-up twice, a punctuation looks up what it may freeze, and what is done with is looked up in the index of every replica.
+has a node of its own, with its own copy of the payload, and so has the index of what was emitted. So an element is
+looked up twice, a punctuation looks up what it may freeze, and what is done with is looked up in the index of every
+replica.
 
-It exists to be compared with the other. All else is alike: nodes of what was told lie in blocks of BLOCK, and for each
-block and replica a bound says that no node of it needs attention before a punctuation of that replica passes it.
+It exists to be compared with the other. All else is alike: nodes of what was emitted lie in blocks of BLOCK, and for
+each block and replica a bound is kept: no node of it needs attention before a punctuation of that replica passes it.
 
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section VI-A (LMR3-).
 """
@@ -45,24 +46,24 @@ BLOCK: Final = 128
 """Nodes of a block."""
 
 END: Final = FIELDS
-"""Column of a node: the end that was told; of a replica that told the event and took it back, NOWHERE."""
+"""Column of a node: the end that was emitted; of a replica that had the event and took it back, NOWHERE."""
 NODE: Final = FIELDS + 1
 """How many columns a node has."""
 
 NOWHERE: Final = -(2**63)
-"""The end of an event that a replica has not told, or has taken back."""
+"""The end of an event that a replica has not sent, or has taken back."""
 
 COMPLETE: Final = COUNTERS
 """Place in the output's counters: its last punctuation."""
 IGNORED: Final = COUNTERS + 1
-"""Place in the output's counters: elements that came when all was said about their time."""
+"""Place in the output's counters: elements that came when the output was complete past their time."""
 CONTRADICTED: Final = COUNTERS + 2
-"""Place in the output's counters: ends that could not be told, because the output had promised otherwise."""
+"""Place in the output's counters: ends that were not emitted, because a punctuation of the output rules them out."""
 OUTPUT_COUNTERS: Final = COUNTERS + 3
 
 KIND, OUT_START, OUT_PRIOR, OUT_NEW, OUT_FROM, OUT_AT, OUT_LENGTH = range(7)
 LINE: Final = 7
-"""Columns of a line that is told: its kind, start, prior end and end; the row of the batch whose payload it has, or
+"""Columns of a line of output: its kind, start, prior end and end; the row of the batch whose payload it has, or
 HELD; then where the words of the payload are held, and how many they are."""
 
 HELD: Final = -1
@@ -76,7 +77,7 @@ _NO_ROOM: Final = -1
 
 
 @kernel(f"void({LINES}, int64, int64, int64, int64, int64, int64, int64, int64)")
-def _tell(
+def _write_line(
     lines: Column, count: int, kind: int, start: int, prior: int, end: int, row: int, at: int, length: int
 ) -> None:
     """Write a line."""
@@ -121,19 +122,19 @@ def _agree(
     count: int,
 ) -> int:
     """Make the output agree with a replica on the end of an event; return the count of lines, or _NO_ROOM."""
-    start, told, at, length = out_nodes[node, START], out_nodes[node, END], out_nodes[node, AT], out_nodes[node, LENGTH]
-    if end == told:
+    start, out, at, length = out_nodes[node, START], out_nodes[node, END], out_nodes[node, AT], out_nodes[node, LENGTH]
+    if end == out:
         return count
     if end >= out_counters[COMPLETE]:
-        _tell(lines, count, _ADJUST, start, told, end, HELD, at, length)
+        _write_line(lines, count, _ADJUST, start, out, end, HELD, at, length)
         out_nodes[node, END] = end
         return count + 1
-    # The output has promised that the event lasts longer: this replica contradicts those before it.
+    # By its punctuations the output has an event that lasts longer: this replica contradicts those before it.
     hashed = out_nodes[node, HASH]
     mine = _node_of(own_nodes, own_table, own_held, own_counters, hashed, start, out_held, at, length)
     if mine == _NO_ROOM:
         return _NO_ROOM
-    own_nodes[mine, END] = told
+    own_nodes[mine, END] = out
     out_counters[CONTRADICTED] += 1
     return count
 
@@ -170,12 +171,12 @@ def _freeze(
             length = out_nodes[node, LENGTH]
             if length == GONE:
                 continue
-            start, at, told = out_nodes[node, START], out_nodes[node, AT], out_nodes[node, END]
+            start, at, out = out_nodes[node, START], out_nodes[node, AT], out_nodes[node, END]
             found = find_event(own_nodes, own_table, own_held, out_nodes[node, HASH], start, out_held, at, length)
             given = own_nodes[found, END] if found >= 0 else NOWHERE
             end = start if given == NOWHERE else given
-            if start >= t or not is_frozen(min(end, told), t):
-                least = min(least, end, told)
+            if start >= t or not is_frozen(min(end, out), t):
+                least = min(least, end, out)
                 continue
             if count == lines.shape[1] or leaving == len(gone):
                 return count, leaving, 0
@@ -223,9 +224,9 @@ def merge_elements(
 ) -> tuple[int, int, int]:
     """Take a replica's elements from the first one given on; `row` is the last row before it.
 
-    Return where it stopped, how many lines were told, and how many nodes are done with. It stops early when lines,
-    those nodes or the replica's own index are full: one that contradicts others is given what they told. The index of
-    what was told has room for as many nodes and words as the batch may bring.
+    Return where it stopped, how many lines were written, and how many nodes are done with. It stops early when lines,
+    those nodes or the replica's own index are full: one that contradicts others is given what they sent. The index of
+    what was emitted has room for as many nodes and words as the batch may bring.
     """
     count, leaving = 0, 0
     for i in range(first, len(kinds)):
@@ -242,32 +243,32 @@ def merge_elements(
             if not all_fit or count == lines.shape[1]:
                 return i, count, leaving
             out_counters[COMPLETE] = start
-            _tell(lines, count, _PUNCTUATE, start, start, start, HELD, 0, 0)
+            _write_line(lines, count, _PUNCTUATE, start, start, start, HELD, 0, 0)
             count += 1
             continue
         row += 1
         begin = offsets[row]
         length = offsets[row + 1] - begin
         hashed = hash_event(start, words, begin, length)
-        told = find_event(out_nodes, out_table, out_held, hashed, start, words, begin, length)
-        if told < 0 and (kinds[i] == _ADJUST or start < out_counters[COMPLETE]):
+        out = find_event(out_nodes, out_table, out_held, hashed, start, words, begin, length)
+        if out < 0 and (kinds[i] == _ADJUST or start < out_counters[COMPLETE]):
             out_counters[IGNORED] += 1
             continue
         mine = _node_of(own_nodes, own_table, own_held, own_counters, hashed, start, words, begin, length)
         if mine == _NO_ROOM:
             return i, count, leaving
-        if told < 0:
-            place = -1 - told
-            told = add_event(out_nodes, out_table, out_held, out_counters, place, hashed, start, words, begin, length)
-            out_nodes[told, END] = ends[i]
+        if out < 0:
+            place = -1 - out
+            out = add_event(out_nodes, out_table, out_held, out_counters, place, hashed, start, words, begin, length)
+            out_nodes[out, END] = ends[i]
             for other in range(bounds.shape[1]):
-                # Whoever has not told the event by then says that there is none.
-                bounds[told // BLOCK, other] = min(bounds[told // BLOCK, other], start)
-            _tell(lines, count, _INSERT, start, ends[i], ends[i], row, 0, 0)
+                # For a replica that does not have the event by then there is none.
+                bounds[out // BLOCK, other] = min(bounds[out // BLOCK, other], start)
+            _write_line(lines, count, _INSERT, start, ends[i], ends[i], row, 0, 0)
             count += 1
         taken_back = kinds[i] == _ADJUST and ends[i] == start
         own_nodes[mine, END] = NOWHERE if taken_back else ends[i]
-        bounds[told // BLOCK, replica] = min(bounds[told // BLOCK, replica], ends[i], out_nodes[told, END])
+        bounds[out // BLOCK, replica] = min(bounds[out // BLOCK, replica], ends[i], out_nodes[out, END])
     return len(kinds), count, leaving
 
 
@@ -277,15 +278,15 @@ def forget(
     table: Table,
     held: Column,
     counters: Column,
-    told: Column,
+    emitted: Column,
     words: Column,
     gone: Column,
     leaving: int,
 ) -> None:
-    """Be done, in a replica's index, with the events that the index of what was told is done with."""
+    """Be done, in a replica's index, with the events that the index of what was emitted is done with."""
     for i in range(leaving):
         node = gone[i, GONE_NODE]
-        start, at, hashed = told[node, START], told[node, AT], told[node, HASH]
+        start, at, hashed = emitted[node, START], emitted[node, AT], emitted[node, HASH]
         found = find_event(nodes, table, held, hashed, start, words, at, gone[i, GONE_LENGTH])
         if found >= 0:
             nodes[found, LENGTH] = GONE

@@ -1,9 +1,11 @@
 """The loops of Impatience sort as its paper has it: events are dealt onto runs one by one, heads of runs are merged.
 
+To deal, the word of the paper, is to append each event to one of several runs: see append_to_runs.
+
 Partition: each event goes to the first run whose last time is not above its own, or founds a run. Merge: a punctuation
 cuts the head off every run, the heads are merged two at a time, and runs that are empty then are removed.
 Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue: Revisiting Disorder in High-Performance Log Analytics.
-ICDE 2018, section III. PatienceSorter, in patience_dealing.py, is the way to use these loops.
+ICDE 2018, section III. PatienceSorter, in patience_sorter.py, is the way to use these loops.
 
 Invariant: the last times of the runs, their tails, are strictly decreasing, so binary search finds the run.
 Ties keep the order of arrival. Huffman merge joins runs that are not neighbours, so merges compare (time, row).
@@ -66,7 +68,7 @@ BUFFERED: Final = 4  # how many events the runs have
 MOVES: Final = 5  # how many events merges have written
 DUE: Final = 6  # how many events the punctuation at hand releases
 HEADS: Final = 7  # of how many runs
-DEALT: Final = 8  # of one call: how many events are dealt
+APPENDED: Final = 8  # of one call: how many events are appended
 DONE: Final = 9  # of one call: how many punctuations are done
 WRITTEN: Final = 10  # of one call: how many events are released
 TALLIED: Final = 11
@@ -85,10 +87,10 @@ _STATE = "int64[::1], int64[:, ::1], int64[::1]"
 
 
 @kernel(f"int64({_READ}, int64, int64, int64, boolean, {_STATE})")
-def deal(
+def append_to_runs(
     times: Column, start: int, stop: int, first_row: int, speculate: bool, tally: Column, runs: Table, arena: Column
 ) -> int:
-    """Deal times[start:stop] onto runs while there is room; return the first that was not dealt."""
+    """Append times[start:stop] to runs while there is room; return the first that was not."""
     known, last = tally[RUNS], tally[LAST]
     floor, ceiling = runs[TAIL, last], runs[TAIL, last - 1] - 1 if last > 0 else LATEST
     i = start
@@ -102,7 +104,7 @@ def deal(
                     high = middle
                 else:
                     run = middle + 1
-            if run == runs.shape[1]:  # no room: this is where dealing stops
+            if run == runs.shape[1]:  # no room: this is where appending stops
                 stop = i
                 continue
             ceiling = runs[TAIL, run - 1] - 1 if run > 0 else LATEST
@@ -328,11 +330,11 @@ def sort(
     scratch: Table,
     released: Table,
 ) -> bool:
-    """Deal the arrivals up to each stop, then release what is before its punctuation; return False for want of room."""
+    """Append arrivals up to each stop, then release what is before its punctuation; return False for want of room."""
     while tally[DONE] < len(stops):
         stop = stops[tally[DONE]]
-        tally[DEALT] = deal(arrivals, tally[DEALT], stop, first_row, speculate, tally, runs, arena)
-        if tally[DEALT] < stop:
+        tally[APPENDED] = append_to_runs(arrivals, tally[APPENDED], stop, first_row, speculate, tally, runs, arena)
+        if tally[APPENDED] < stop:
             return False
         cut(complete_before[tally[DONE]], tally, runs, arena, nodes)
         if tally[DUE] > scratch.shape[1]:

@@ -15,7 +15,7 @@ from slackwater.disorder.profile import DisorderProfile
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.testing.oracles.disorder import interleaved_runs, natural_runs
 from slackwater.testing.oracles.impatience import ImpatienceOracle, least_moves, moves_in_rounds
-from slackwater.testing.reference.patience_dealing import PatienceSorter, runs_over_time
+from slackwater.testing.reference.patience_sorter import PatienceSorter, runs_over_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -153,7 +153,7 @@ def test_events_with_punctuations_between_them_in_one_call_are_the_same_as_their
     stops = np.cumsum(column(len(times) for times, _ in steps))
     released = one.push_punctuated(column(time for times, _ in steps for time in times), stops, before)
     assert pairs(released) == expected
-    assert one.dealt() == many.dealt()
+    assert one.spelled_out() == many.spelled_out()
     one.check()
 
 
@@ -269,9 +269,9 @@ def test_every_run_is_that_of_the_slow_twin_after_every_event(
         for time in times:
             sorter.push(column([time]))
             oracle.push([time])
-            assert sorter.dealt() == oracle.runs
+            assert sorter.spelled_out() == oracle.runs
         assert pairs(sorter.punctuate(complete_before)) == oracle.punctuate(complete_before)
-        assert sorter.dealt() == oracle.runs
+        assert sorter.spelled_out() == oracle.runs
         sorter.check()
 
 
@@ -285,10 +285,10 @@ def test_every_run_is_that_of_the_slow_twin_after_every_punctuation(
     for start in range(0, len(times), every):
         sorter.push(times[start : start + every])
         oracle.push(times[start : start + every].tolist())
-        assert sorter.dealt() == oracle.runs
+        assert sorter.spelled_out() == oracle.runs
         complete_before = int(times[: start + every].max()) - latency
         assert pairs(sorter.punctuate(complete_before)) == oracle.punctuate(complete_before)
-        assert sorter.dealt() == oracle.runs
+        assert sorter.spelled_out() == oracle.runs
 
 
 @settings(max_examples=60)
@@ -299,7 +299,7 @@ def test_huffman_merge_moves_the_least(sizes: list[int]) -> None:
     for huffman, moves in ((True, least_moves(sizes)), (False, moves_in_rounds(sizes))):
         sorter = PatienceSorter(huffman=huffman)
         sorter.push(times)
-        assert [len(run) for run in sorter.dealt()] == sizes
+        assert [len(run) for run in sorter.spelled_out()] == sizes
         assert pairs(sorter.flush()) == stable(times)
         assert sorter.moves == moves
 

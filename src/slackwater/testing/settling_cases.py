@@ -14,7 +14,7 @@ from slackwater.operators.replicas.settle import SettleOperator
 from slackwater.progress.instants import FOREVER
 from slackwater.temporal.table import TemporalEvent, TemporalTable, temporal_table_of
 from slackwater.testing.merging_cases import keyed_tables, replicas_of_one_table
-from slackwater.testing.oracles.cleansing import Told, contradictions
+from slackwater.testing.oracles.settling import ComparedReplica, contradictions
 from slackwater.testing.presentations import Presentation, present
 from slackwater.testing.reference.naive_merge import MergeRevisedApart
 from slackwater.testing.torture import TortureCase
@@ -40,27 +40,27 @@ def any_tables(draw: st.DrawFn, most: int = 14) -> TemporalTable:
 
 @st.composite
 def _one_stream(draw: st.DrawFn, payload: pa.Schema) -> Streams:
-    told = present(draw(any_tables()), draw(st.integers(0, 10**6)), _REVISED)
-    return (batch_of(told, payload),)
+    elements = present(draw(any_tables()), draw(st.integers(0, 10**6)), _REVISED)
+    return (batch_of(elements, payload),)
 
 
 @st.composite
 def diverging_replicas(draw: st.DrawFn, replicas: int = 3) -> list[list[Element]]:
     """Replicas of almost one table: some lack events, have them twice, or with other ends, and some are cut off."""
     table, seed = draw(any_tables(most=8)), draw(st.integers(0, 10**6))
-    tellings = []
+    sent = []
     for port in range(replicas):
         events = []
         for event in table:
             times = draw(st.sampled_from([1, 1, 1, 1, 0, 2]))
             end = draw(st.sampled_from([event.end] * 4 + [event.start + 3]))
             events += [TemporalEvent(event.payload, event.start, end)] * times
-        told = present(TemporalTable(events, FOREVER), seed + port, _REVISED)
-        tellings.append(told[: draw(st.integers(0, len(told)))] if draw(st.booleans()) else told)
-    return tellings
+        elements = present(TemporalTable(events, FOREVER), seed + port, _REVISED)
+        sent.append(elements[: draw(st.integers(0, len(elements)))] if draw(st.booleans()) else elements)
+    return sent
 
 
-def cleansing_cases(payload: pa.Schema) -> Iterator[TortureCase]:
+def settling_cases(payload: pa.Schema) -> Iterator[TortureCase]:
     """One case for each operator."""
     no_rows = batch_of([], payload).payload
     yield TortureCase(
@@ -85,17 +85,17 @@ def cleansing_cases(payload: pa.Schema) -> Iterator[TortureCase]:
         "compare replicas",
         CompareReplicasOperator,
         lambda state: CompareReplicasOperator(3, schema, resume=state),
-        diverging_replicas().map(lambda tellings: tuple(batch_of(told, payload) for told in tellings)),
+        diverging_replicas().map(lambda sent: tuple(batch_of(elements, payload) for elements in sent)),
         _contradictions,
         ordered=False,
     )
 
 
-def _contradictions(told: Streams) -> list[Insert]:
-    tables = [temporal_table_of([stream]) for stream in told]
-    replicas = [Told(table, ended=True) for table in tables]
+def _contradictions(streams: Streams) -> list[Insert]:
+    tables = [temporal_table_of([stream]) for stream in streams]
+    replicas = [ComparedReplica(table, ended=True) for table in tables]
     return list(contradictions(replicas, max(table.complete_before for table in tables)))
 
 
-def _events_of_the_first(told: Streams) -> list[Insert]:
-    return [Insert(event.payload, event.start, event.end) for event in temporal_table_of([told[0]])]
+def _events_of_the_first(streams: Streams) -> list[Insert]:
+    return [Insert(event.payload, event.start, event.end) for event in temporal_table_of([streams[0]])]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slackwater.testing.reference.patience_loops import (
+    APPENDED,
     BUFFERED,
     CHUNK,
     CHUNKS,
-    DEALT,
     DONE,
     DUE,
     EARLIEST,
@@ -36,8 +36,8 @@ from slackwater.testing.reference.patience_loops import (
     TALLIED,
     TIME,
     WRITTEN,
+    append_to_runs,
     cut,
-    deal,
     sort,
 )
 
@@ -98,8 +98,10 @@ class PatienceSorter:
         """
         if first_row is not None:
             self._row = first_row
-        dealt, n = 0, len(times)
-        while (dealt := deal(times, dealt, n, self._row, self._speculate, self._tally, self._runs, self._arena)) < n:
+        done, n = 0, len(times)
+        while (
+            done := append_to_runs(times, done, n, self._row, self._speculate, self._tally, self._runs, self._arena)
+        ) < n:
             self._make_room()
         self._row += n
 
@@ -125,9 +127,9 @@ class PatienceSorter:
         >>> PatienceSorter().sort_stream(np.array([2, 6, 5, 1]), every=2, latency=1)[0].tolist()
         [2, 1, 5, 6]
         """
-        promises = np.append(_promises(times, every, latency), LATEST)
-        stops = np.minimum(every * np.arange(1, len(promises) + 1), len(times))
-        return self.push_punctuated(times, stops, promises)
+        punctuations = np.append(_punctuations(times, every, latency), LATEST)
+        stops = np.minimum(every * np.arange(1, len(punctuations) + 1), len(times))
+        return self.push_punctuated(times, stops, punctuations)
 
     def push_punctuated(self, times: Column, stops: Column, complete_before: Column) -> tuple[Column, Column]:
         """Push events with punctuations between them, in one compiled loop; return what they release, end to end.
@@ -147,7 +149,7 @@ class PatienceSorter:
     def _sort(self, times: Column, stops: Column, complete_before: Column, due: int) -> tuple[Column, Column]:
         """Push events and punctuate; there is room for what is due."""
         released = np.empty((2, due), dtype=np.int64)
-        self._tally[[DEALT, DONE, WRITTEN]] = 0
+        self._tally[[APPENDED, DONE, WRITTEN]] = 0
         while not sort(
             times,
             self._row,
@@ -177,7 +179,7 @@ class PatienceSorter:
         if tally[DUE] > self._scratch.shape[1]:
             self._scratch = np.empty((2, max(tally[DUE], 2 * self._scratch.shape[1])), dtype=np.int64)
 
-    def dealt(self) -> list[list[tuple[int, int]]]:
+    def spelled_out(self) -> list[list[tuple[int, int]]]:
         """The runs as they are now, each a list of (time, row). Slow: for tests and for the curious."""
         return [self._run(run) for run in range(self.runs)]
 
@@ -193,7 +195,7 @@ class PatienceSorter:
 
     def check(self) -> None:
         """Assert every invariant. Slow."""
-        runs = self.dealt()
+        runs = self.spelled_out()
         tails = self._runs[TAIL, : self.runs].tolist()
         assert tails == sorted(set(tails), reverse=True), f"tails are not strictly decreasing: {tails}"
         assert tails == [run[-1][0] for run in runs], f"tails are not the last times: {tails}, {runs}"
@@ -213,7 +215,7 @@ def _doubled(table: Table) -> Table:
     return doubled
 
 
-def _promises(times: Column, every: int, latency: int) -> Column:
+def _punctuations(times: Column, every: int, latency: int) -> Column:
     """(high water - latency) after every so many events and after the last; never before the earliest instant."""
     if every < 1 or latency < 0:
         raise ValueError(f"a punctuation every {every} events, {latency} behind high water: at least 1 and 0 is needed")
@@ -236,7 +238,7 @@ def runs_over_time(times: Column, every: int, latency: int, *, incremental: bool
     """
     sorter = PatienceSorter()
     counts = []
-    for start, complete_before in zip(range(0, len(times), every), _promises(times, every, latency), strict=True):
+    for start, complete_before in zip(range(0, len(times), every), _punctuations(times, every, latency), strict=True):
         sorter.push(times[start : start + every])
         if incremental:
             sorter.punctuate(int(complete_before))

@@ -21,13 +21,13 @@ PayloadOrder: TypeAlias = "Callable[[Hashable], Any]"
 """What payloads of one start are ordered by."""
 
 
-class Cleanse:
-    """Holds a table of all that was told, and takes from it what is frozen.
+class Settle:
+    """Holds a table of all that came, and takes from it what is frozen.
 
     >>> from slackwater.events.elements import Adjust
-    >>> cleanse = Cleanse(order=str)
+    >>> settle = Settle(order=str)
     >>> for element in (Insert("B", 3, 5), Insert("A", 1, 9), Punctuate(7), Adjust("A", 1, 9, 8), Punctuate(9)):
-    ...     print(element, "->", *cleanse.take(element))
+    ...     print(element, "->", *settle.take(element))
     insert(B, 3, 5) ->
     insert(A, 1, 9) ->
     punctuate(7) -> punctuate(1)
@@ -36,14 +36,14 @@ class Cleanse:
     """
 
     def __init__(self, order: PayloadOrder) -> None:
-        self._told = TableBuilder()
+        self._came = TableBuilder()
         self._gone = TemporalTable()
         self._order = order
         self._complete_before = BEGINNING
 
     def take(self, element: Element) -> list[Element]:
         """Take an element; return what goes out."""
-        self._told.add(element)
+        self._came.add(element)
         return self._let_go(everything=False) if isinstance(element, Punctuate) else []
 
     def end(self) -> list[Element]:
@@ -52,11 +52,11 @@ class Cleanse:
 
     def held(self) -> list[TemporalEvent]:
         """What has not gone out, in the order in which it will as far as that is known."""
-        left = self._told.table().minus(self._gone)
+        left = self._came.table().minus(self._gone)
         return sorted(left, key=lambda event: (event.start, self._order(event.payload), event.end))
 
     def _let_go(self, *, everything: bool) -> list[Element]:
-        complete_before = FOREVER if everything else self._told.complete_before
+        complete_before = FOREVER if everything else self._came.complete_before
         going: list[TemporalEvent] = []
         for event in self.held():
             if not everything and freeze_of(event, complete_before) is not Freeze.FULLY_FROZEN:
@@ -72,8 +72,8 @@ class Cleanse:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a replica has told, with its last punctuation, and from when on it is compared."""
+class ComparedReplica:
+    """What a replica has sent, with its last punctuation, and from when on it is compared."""
 
     table: TemporalTable
     complete_from: Instant = BEGINNING
@@ -84,7 +84,7 @@ class Told:
     """Whether all replicas have ended, so that nobody gives an event an end that has none."""
 
     def takes_part(self, event: TemporalEvent) -> bool:
-        """Whether it can be asked about an event: it tells of that time, and the event is frozen there."""
+        """Whether it can be asked about an event: it has that time, and the event is frozen there."""
         return event.start >= self.complete_from and self.is_over(event, self.table.complete_before)
 
     def is_over(self, event: TemporalEvent, complete_before: Instant) -> bool:
@@ -99,20 +99,20 @@ class Told:
 
 
 def is_over(event: TemporalEvent, complete_before: Instant) -> bool:
-    """Whether nothing can change about an event; a stream that is complete before FOREVER tells nothing more."""
+    """Whether nothing can change about an event; a stream that is complete before FOREVER sends nothing more."""
     return complete_before == FOREVER or freeze_of(event, complete_before) is Freeze.FULLY_FROZEN
 
 
-def contradictions(replicas: Sequence[Told], complete_before: Instant) -> Iterator[Insert]:
+def contradictions(replicas: Sequence[ComparedReplica], complete_before: Instant) -> Iterator[Insert]:
     """What replicas do not agree on of all that is over, where they have been compared so far.
 
     >>> a, b = TemporalEvent(("a",), 2, 4), TemporalEvent(("b",), 3, 5)
-    >>> told = [Told(TemporalTable(events, 9)) for events in ([a, b], [a, b], [b, b])]
-    >>> print(*contradictions(told, 9))
+    >>> sent = [ComparedReplica(TemporalTable(events, 9)) for events in ([a, b], [a, b], [b, b])]
+    >>> print(*contradictions(sent, 9))
     insert(('a', 2, 'missing'), 2, 4) insert(('b', 2, 'extra'), 3, 5)
     """
-    for event in sorted({event for told in replicas for event in told.table}, key=str):
-        asked = [number for number, told in enumerate(replicas) if told.takes_part(event)]
+    for event in sorted({event for replica in replicas for event in replica.table}, key=str):
+        asked = [number for number, replica in enumerate(replicas) if replica.takes_part(event)]
         if not replicas[0].is_over(event, complete_before) or not asked:
             continue
         usual = _most([replicas[number].table.count(event) for number in asked])
@@ -126,8 +126,8 @@ def contradictions(replicas: Sequence[Told], complete_before: Instant) -> Iterat
             else:
                 continue
             assert isinstance(event.payload, tuple)
-            told = replicas[number]
-            if how.endswith(" end") and not told.final and event.end == FOREVER != told.table.complete_before:
+            own = replicas[number]
+            if how.endswith(" end") and not own.final and event.end == FOREVER != own.table.complete_before:
                 continue  # it might have got another end, had the replica gone on
             yield Insert((*event.payload, number, how), event.start, event.end)
 
