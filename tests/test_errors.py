@@ -70,7 +70,7 @@ def test_facts_are_aligned_and_the_hint_comes_last() -> None:
 _TEXTS: dict[str, tuple[SlackwaterError, list[str]]] = {
     "NeedsOrder.at": (
         NeedsOrder.at("union", "source rows time=at"),
-        ["union", "when a time is complete", "source rows time=at", "hint: sort(patience="],
+        ["union", "ordered or punctuated stream", "source rows time=at", "hint: sort(patience="],
     ),
     "SchemaMismatch.missing": (
         SchemaMismatch.missing("where", "vv", ["at", "v"]),
@@ -90,7 +90,7 @@ _TEXTS: dict[str, tuple[SlackwaterError, list[str]]] = {
     ),
     "BrokenOrder.by": (
         BrokenOrder.by("step 'union#1'", "time 3", "time 5"),
-        ["step 'union#1'", "promised an ordered stream", "element     time 3", "came after  time 5", "hint: drop"],
+        ["step 'union#1'", "declared ordered", "element     time 3", "came after  time 5", "hint: drop"],
     ),
     "LateEvent.of": (
         LateEvent.of("step 'punctuate#1'", {"at": 3}, "3", "5"),

@@ -234,13 +234,13 @@ def test_what_takes_the_order_or_the_word_of_a_source_on_trust_is_refused() -> N
     """When it is written."""
     source = sw.PushSource({"at": pa.timestamp("us"), "x": pa.int64()})
     rows = sw.stream([{"at": 1}], time="at", untimed_is_late=True)
-    with pytest.raises(PlanError, match=r"(?s)no place for rows without a time.*sort\(patience="):
+    with pytest.raises(PlanError, match=r"(?s)needs a time in every row.*sort\(patience="):
         rows.assume_ordered()
-    with pytest.raises(PlanError, match="no place for rows without a time"):
+    with pytest.raises(PlanError, match="needs a time in every row"):
         rows.tumbling(5).sort()
-    with pytest.raises(PlanError, match="no place for rows without a time"):
+    with pytest.raises(PlanError, match="needs a time in every row"):
         rows.sort(5).late.sort()
-    with pytest.raises(PlanError, match="only where a patience says"):
+    with pytest.raises(PlanError, match="does not go with punctuations"):
         sw.stream(source, time="at", punctuations=sw.Punctuations.on_demand(skew="2s"), untimed_is_late=True)
     with pytest.raises(PlanError, match="is True or False"):
         sw.stream(source, time="at", untimed_is_late="late")  # type: ignore[arg-type]

@@ -255,9 +255,9 @@ def test_dictionaries_of_answers_get_room_for_the_words_of_many_windows() -> Non
 _UNLEARNABLE: dict[str, tuple[WindowFunction, str]] = {
     "it raises": (lambda rows: rows.column("vv"), r"map_windows cannot be computed.*columns  at, k.*vv"),
     "it answers no table": (lambda rows: {"n": rows.num_rows}, r"the function answered dict, not a pa\.RecordBatch"),
-    "it answers nulls": (lambda _: pa.table({"n": [1], "m": [None]}), r"cannot tell the types.*columns   m\n"),
-    "it answers empty lists": (lambda _: pa.table({"m": [[]]}), r"cannot tell the types.*columns   m\n"),
-    "it answers nothing": (lambda _: pa.RecordBatch.from_pylist([]), r"cannot tell the types.*none answered"),
+    "it answers nulls": (lambda _: pa.table({"n": [1], "m": [None]}), r"cannot infer the types.*columns   m\n"),
+    "it answers empty lists": (lambda _: pa.table({"m": [[]]}), r"cannot infer the types.*columns   m\n"),
+    "it answers nothing": (lambda _: pa.RecordBatch.from_pylist([]), r"cannot infer the types.*none answered"),
 }
 
 

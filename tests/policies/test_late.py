@@ -20,7 +20,7 @@ def test_each_choice_has_a_word_for_explain() -> None:
 @pytest.mark.parametrize("action", ["drop", None, 3])
 def test_another_choice_is_refused_with_those_there_are(action: Any) -> None:
     """One clear message."""
-    with pytest.raises(PlanError, match=r"what becomes of late rows[\s\S]*Late\.divert\(\), Late\.drop\(\)"):
+    with pytest.raises(PlanError, match=r"late= takes a Late policy[\s\S]*Late\.divert\(\), Late\.drop\(\)"):
         Late(action)
 
 

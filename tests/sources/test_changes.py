@@ -203,5 +203,5 @@ def test_what_cannot_be_a_stream_of_changes_is_refused_when_it_is_written() -> N
     silent = sw.changes(sw.PushSource(_COLUMNS), time="at", until="until", punctuated=False)
     with pytest.raises(PlanError, match="settle would never emit a row"):
         silent.settle()
-    with pytest.raises(PlanError, match="needs to know when a time is complete"):
+    with pytest.raises(PlanError, match="needs an ordered or punctuated stream"):
         sw.merge_replicas(silent, silent)

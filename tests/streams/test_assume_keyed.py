@@ -75,7 +75,7 @@ def test_a_replica_that_breaks_its_key_leaves_and_the_others_go_on(attachable: b
 def test_plans_in_which_it_means_nothing_are_refused() -> None:
     """Every row would have to be remembered for ever; or rows have no time."""
     live = sw.PushSource(_SCHEMA, name="live")
-    with pytest.raises(NeedsOrder, match=r"never says what is complete(.|\n)*sort\(patience"):
+    with pytest.raises(NeedsOrder, match=r"live stream that has no punctuations(.|\n)*sort\(patience"):
         sw.stream(live, time="at").assume_keyed()
     assert sw.stream(live, time="at").sort(patience=5).assume_keyed().properties.keyed
     assert sw.stream(_ONCE, time="at").assume_keyed().sort(patience=5).properties.keyed

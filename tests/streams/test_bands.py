@@ -524,7 +524,7 @@ def test_aggregates_of_lifetimes_that_overlap_freely_are_refused() -> None:
 )
 def test_half_a_sub_plan_or_two_answers_are_refused(options: dict[str, Any]) -> None:
     """How parts are put together must be said once."""
-    with pytest.raises(PlanError, match=r"(?s)how parts are put together.*hint: give aggregates, or both"):
+    with pytest.raises(PlanError, match=r"(?s)partial= together with merge=.*hint: give aggregates, or both"):
         _stream(1).in_bands(1, 5, **options)
 
 

@@ -176,8 +176,8 @@ def test_a_sort_that_others_read_is_run_once() -> None:
     ("options", "said"),
     [
         ({"on": "frame", "within": 5}, 'deduplicate(..., patience="5s")'),
-        ({"on": "frame", "within": 5, "late": sw.Late.drop()}, "go with a patience"),
-        ({"on": "frame", "within": 5, "every": sw.Every.rows(1)}, "go with a patience"),
+        ({"on": "frame", "within": 5, "late": sw.Late.drop()}, "need a patience"),
+        ({"on": "frame", "within": 5, "every": sw.Every.rows(1)}, "need a patience"),
         ({"on": "nobody", "within": 5, "patience": 1}, "not there"),
         ({"on": [], "within": 5, "patience": 1}, "name the columns"),
         ({"on": "at", "within": 5, "patience": 1}, "by a time"),

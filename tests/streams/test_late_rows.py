@@ -282,7 +282,7 @@ def test_late_rows_of_no_step_or_of_several_are_refused(part: Parting) -> None:
 
 def test_late_rows_say_nothing_of_completeness(part: Parting) -> None:
     """So that a step that needs it is refused."""
-    with pytest.raises(PlanError, match="needs to know when a time is complete"):
+    with pytest.raises(PlanError, match="needs an ordered or punctuated stream"):
         part(_numbers(1))[0].late.aggregate(n=sw.count())
 
 

@@ -141,7 +141,7 @@ def test_rows_that_nobody_takes_are_refused() -> None:
         merged.open(print)
     with pytest.raises(PlanError, match="would be lost"):
         merged.batches()
-    with pytest.raises(PlanError, match=r"(?s)what becomes of rows left out.*got  'divert'.*LeftOutRows\.divert"):
+    with pytest.raises(PlanError, match=r"(?s)takes a LeftOutRows policy.*got  'divert'.*LeftOutRows\.divert"):
         sw.merge_replicas(_ordered("ab"), _ordered("ab"), left_out="divert")  # type: ignore[call-overload]
     named = _ordered("ab").select(replica="x")
     with pytest.raises(SchemaMismatch, match=r"(?s)two columns of one name.*replica.*LeftOutRows\.drop"):

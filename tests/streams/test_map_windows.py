@@ -242,7 +242,7 @@ def test_a_function_that_takes_no_made_up_values_needs_a_schema() -> None:
 def test_a_stream_that_never_says_what_is_complete_is_refused() -> None:
     """With the line of the plan at fault; sorted it will do."""
     disordered = sw.stream(_clicks(3, 1, 2), time="at").tumbling(10)
-    with pytest.raises(NeedsOrder, match=r"(?s)map_windows needs to know.*stream  tumbling size=10"):
+    with pytest.raises(NeedsOrder, match=r"(?s)map_windows needs an ordered.*stream  tumbling size=10"):
         disordered.map_windows(count_clicks)
     total = disordered.sort().map_windows(lambda rows: pa.table({"cost": [pc.sum(rows.column("price"))]}))
     assert total.run().table.column("cost").to_pylist() == [14]

@@ -122,7 +122,7 @@ def test_what_was_promised_is_remembered_by_a_query_that_is_resumed() -> None:
 
 def test_a_policy_for_late_rows_needs_promises() -> None:
     """Without them, no row of the stream could be late."""
-    with pytest.raises(PlanError, match=r"(?s)sources that make promises.*sort\(patience"):
+    with pytest.raises(PlanError, match=r"(?s)sources that punctuate by the clock.*sort\(patience"):
         sw.stream([{"at": 1}], time="at", late=sw.Late.drop())
 
 

@@ -119,7 +119,7 @@ def test_what_cannot_be_ranked_is_refused() -> None:
     for wrong in (0, True, "2"):
         with pytest.raises(PlanError, match="top_rows keeps at least one row"):
             windows.select("v").top_rows(wrong, by="v")  # type: ignore[arg-type]
-    with pytest.raises(NeedsOrder, match="top_rows needs to know when a time is complete"):
+    with pytest.raises(NeedsOrder, match="top_rows needs an ordered or punctuated stream"):
         sw.stream(rows, time="at").select("v").tumbling(10).top_rows(1, by="v")
 
 

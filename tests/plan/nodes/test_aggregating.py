@@ -63,7 +63,7 @@ def test_a_step_over_windows_needs_progress_and_no_order(verb: str) -> None:
     """Punctuations do; without either the stream is refused, and so is one that revises its events."""
     make = _OVER_WINDOWS[verb]
     assert make(_Known(_NUMBERED, Properties(punctuated=True))).properties.ordered
-    with pytest.raises(NeedsOrder, match=rf"(?s){verb} needs to know when a time is complete.*stream  known"):
+    with pytest.raises(NeedsOrder, match=rf"(?s){verb} needs an ordered or punctuated stream.*stream  known"):
         make(_Known(_NUMBERED, Properties()))
     with pytest.raises(PlanError, match=rf"(?s){verb} takes inserts only.*stream  known"):
         make(_Known(_NUMBERED, Properties(order=Order.TIES, insert_only=False)))

@@ -98,21 +98,21 @@ def test_it_builds_an_operator_that_goes_on_from_a_snapshot() -> None:
 @pytest.mark.parametrize("patiences", [(), (-1,), (5, 5), (5, 3), (0, FOREVER + 1)])
 def test_patiences_must_rise(patiences: tuple[int, ...]) -> None:
     """One clear message."""
-    with pytest.raises(BadDuration, match="patiences that rise and are not negative"):
+    with pytest.raises(BadDuration, match="patiences in rising order, none negative"):
         Punctuate(_NUMBERED, Lateness(patiences, Every.rows(5), Late.divert()))
 
 
 @pytest.mark.parametrize("late", ["drop", None, Late])
 def test_a_late_policy_is_one_of_those_there_are(late: Any) -> None:
     """Not a word, and not a class."""
-    with pytest.raises(PlanError, match=r"what becomes of late rows[\s\S]*Late\.divert\(\)"):
+    with pytest.raises(PlanError, match=r"late= takes a Late policy[\s\S]*Late\.divert\(\)"):
         _punctuate(late=late)
 
 
 @pytest.mark.parametrize("every", ["1s", 5, None])
 def test_a_cadence_is_one_of_those_there_are(every: Any) -> None:
     """Not a bare length: of what?"""
-    with pytest.raises(PlanError, match=r"how often to punctuate[\s\S]*Every\.batch\(\)"):
+    with pytest.raises(PlanError, match=r"every= takes an Every cadence[\s\S]*Every\.batch\(\)"):
         _punctuate(every=every)
 
 
@@ -169,7 +169,7 @@ def test_it_builds_a_sort_that_goes_on_from_a_snapshot() -> None:
 def test_a_sort_of_what_is_never_complete_or_revised_is_refused() -> None:
     """A live source must punctuate, be ordered, or be given a patience; a table has an end."""
     live = sw.stream(sw.PushSource({"at": pa.int64()}, name="clicks"), time="at").node
-    with pytest.raises(NeedsOrder, match=r"(?s)nothing would ever come out.*stream  source clicks.*patience="):
+    with pytest.raises(NeedsOrder, match=r"(?s)would never emit a row.*stream  source clicks.*patience="):
         Sort(live)
     Sort(_punctuate(live))
     Sort(AssumeOrdered(live))

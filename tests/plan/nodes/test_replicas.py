@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PAYLOAD = pa.schema({"user": pa.string(), "v": pa.int64()})
 _ROWS = pa.schema([pa.field("at", pa.int64()), *_PAYLOAD])
 _TOP = pa.schema({"user": pa.string()})
-_DOUBT = "a replica may have been cut off: that it ends does not say that it has told everything"
+_DOUBT = "a replica may have been cut off: that it ends does not mean that it is complete"
 
 
 def _disordered(name: str) -> sw.DisorderedStream:
@@ -283,9 +283,9 @@ def test_plans_that_could_not_work_are_refused_when_they_are_written() -> None:
         sw.merge_replicas(blue, green, same_tie_order=True)
     with pytest.raises(PlanError, match="same_tie_order does not work where replicas may be attached"):
         sw.merge_replicas(_ordered("blue"), _ordered("green"), same_tie_order=True, attachable=True)
-    with pytest.raises(PlanError, match="would wait for all of its replicas"):
+    with pytest.raises(PlanError, match="all are on standby"):
         sw.merge_replicas(blue, green, standby=[blue, green])
-    with pytest.raises(PlanError, match="waiting names a stream that is not one of the replicas"):
+    with pytest.raises(PlanError, match="standby names a stream that is not one of the replicas"):
         sw.merge_replicas(blue, green, standby=[_changes("red")])
     with pytest.raises(PlanError, match="complete_from names a stream that is not one of the replicas"):
         sw.merge_replicas(blue, green, complete_from={_changes("red"): 3})

@@ -194,7 +194,7 @@ def test_a_replica_that_breaks_its_own_punctuation_leaves() -> None:
     sources[0].push(change_rows([Insert(("b",), 6, 7), Punctuate(9)], payload))
     query.work()
     assert out == ["a", "b"]
-    assert query.why_left(streams[1]).startswith("BrokenPunctuation: source 'source#2' got an element")
+    assert query.why_left(streams[1]).startswith("BrokenPunctuation: source 'source#2' got a row behind")
 
 
 def test_a_replica_that_is_detached_may_fail_and_the_query_goes_on() -> None:

@@ -71,7 +71,7 @@ def test_frames_with_a_key_are_merged_on_spark(session: SparkSession, tmp_path: 
         (tmp_path / name).mkdir()
         pq.write_table(_arrived(rng, _ONCE), tmp_path / name / "0.parquet")
     frames = [session.readStream.schema("at long, x string").parquet(str(tmp_path / n)) for n in ("blue", "green")]
-    with pytest.raises(sw.errors.NeedsOrder, match="never says what is complete"):
+    with pytest.raises(sw.errors.NeedsOrder, match="live stream that has no punctuations"):
         sw.stream(frames[0], time="at").assume_keyed()
     (merged,) = _merged([sw.stream(frame, time="at") for frame in frames])
     assert "merge_replicas#1 of 2, case R2" in merged.explain()

@@ -305,12 +305,12 @@ def test_another_plan_and_another_version_are_refused_before_spark_starts(
         start(timeout="1s")
     record = tmp_path / "checkpoint/_slackwater/query.json"
     whole = record.read_text()
-    for name, said in (("state", "a form that this library does not read"), ("format", "by another version")):
+    for name, said in (("state", "a format version that this release cannot read"), ("format", "by another version")):
         record.write_text(json.dumps({**json.loads(whole), name: 99}))
         with pytest.raises(PlanError, match=rf"(?s){said}.*99"):
             start()
     record.write_text(whole[:20])
-    with pytest.raises(RunError, match=r"(?s)says whose a folder is is damaged.*restore"):
+    with pytest.raises(RunError, match=r"(?s)owner file of a folder is damaged.*restore"):
         start()
     record.write_text(whole)
     query = start()  # as before, it goes on

@@ -338,7 +338,7 @@ def test_a_merge_is_stored_and_read_with_its_names() -> None:
 
 def test_a_timeout_is_refused() -> None:
     """A replica that has died would go on promising by the clock."""
-    with pytest.raises(PlanError, match="a replica that has died would go on promising"):
+    with pytest.raises(PlanError, match="a dead replica would keep advancing"):
         IdleTimeout.in_plan(shard_plan(_merged, [_SCHEMA], 2), 1_000)
 
 

@@ -566,9 +566,9 @@ def test_what_cannot_be_flushed_is_refused(session: SparkSession, tmp_path: Path
     """A query without an end, and an end that nobody knows."""
     stream = _sorted(_stream(_streaming(session, tmp_path)), late=sw.Late.drop())
     options: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "main": str(tmp_path / "main")}
-    with pytest.raises(PlanError, match=r"(?s)no end to be flushed at.*availableNow"):
+    with pytest.raises(PlanError, match=r"(?s)needs a query that ends.*availableNow"):
         stream.start(at_end="flush", **options)
-    with pytest.raises(PlanError, match=r"(?s)flushed at its end, and nothing else.*at_end='flush'"):
+    with pytest.raises(PlanError, match=r"(?s)takes 'flush' or nothing.*at_end='flush'"):
         stream.start(at_end="close", trigger={"availableNow": True}, **options)
 
 
@@ -614,7 +614,7 @@ def test_a_row_without_a_time_stops_the_query_and_is_named(session: SparkSession
 @pytest.mark.parametrize(
     ("options", "late", "said"),
     [
-        ({"every": sw.Every.rows(10)}, "late", "rows of a micro-batch are simultaneous"),
+        ({"every": sw.Every.rows(10)}, "late", "once for each micro-batch"),
         ({"every": sw.Every.batch()}, None, "nobody takes them"),
         ({"every": sw.Every.batch(), "late": sw.Late.drop()}, "late", "no step of this plan diverts"),
     ],
@@ -646,7 +646,7 @@ def test_streams_and_frames_that_end_have_their_own_calls(session: SparkSession,
         _sorted(_stream(_streaming(session, tmp_path / "in")), late=sw.Late.drop()).to_spark()
     with pytest.raises(PlanError, match="runs on Spark only"):
         ending.run()
-    with pytest.raises(PlanError, match="ends is not waited for"):
+    with pytest.raises(PlanError, match="means nothing for a batch DataFrame"):
         ending.to_spark(timeout="1s")
 
 

@@ -143,7 +143,7 @@ def test_a_timeout_is_written_as_a_duration() -> None:
 def test_a_query_that_is_to_end_has_no_timeout(tmp_path: Path) -> None:
     """Spark would go on, at every trigger, without rows."""
     ordered = sw.stream(sw.PushSource(pa.schema({"at": pa.int64()})), time="at").sort(3, late=sw.Late.drop())
-    with pytest.raises(PlanError, match="never comes to the end"):
+    with pytest.raises(PlanError, match="would never end"):
         ordered.start(checkpoint=str(tmp_path), main=print, trigger={"availableNow": True}, timeout="1s")
 
 
@@ -151,7 +151,7 @@ def test_replicas_are_never_given_up() -> None:
     """What is promised for a dead one by the clock would silence those that live."""
     schema = pa.schema({"at": pa.int64()})
     streams = [sw.stream(sw.PushSource(schema, name=name), time="at").sort(3) for name in ("blue", "green")]
-    with pytest.raises(PlanError, match="silence the others"):
+    with pytest.raises(PlanError, match="a dead replica would"):
         Shard(ShardPlan({"main": sw.merge_replicas(*streams).node}, 1), timeout=1)
 
 

@@ -55,5 +55,5 @@ def test_a_segment_with_one_other_bit_is_refused() -> None:
 def test_a_segment_of_another_version_is_refused() -> None:
     """With both versions."""
     other = bytes([VERSION + 1]) + seal(_ROWS)[1:]
-    with pytest.raises(RunError, match=rf"(?s)does not read.*version +{VERSION + 1}.*library reads +{VERSION}"):
+    with pytest.raises(RunError, match=rf"(?s)cannot read.*version +{VERSION + 1}.*library reads +{VERSION}"):
         unseal(other, "head")
