@@ -9,7 +9,7 @@ import numpy as np
 
 import disordered
 from slackwater.disorder.profile import DisorderProfile
-from slackwater.kernels.sorting.measure_disorder import count_runs, deal_onto_runs
+from slackwater.kernels.sorting.measure_disorder import append_to_runs, count_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -73,7 +73,7 @@ def describe(report: Report, title: str, streams: Iterable[tuple[str, Column]], 
 
 
 def _shape(name: str, times: Column, *, whole: bool) -> list[Any]:
-    shape: list[Any] = [name, f"{len(times):,}", len(times) / count_runs(times), len(deal_onto_runs(times))]
+    shape: list[Any] = [name, f"{len(times):,}", len(times) / count_runs(times), len(append_to_runs(times))]
     if not whole:
         return [*shape, "-", "-", "-"]
     profile = DisorderProfile.of(times)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.disorder.profile import DisorderProfile
-from slackwater.kernels.sorting.measure_disorder import deal_onto_runs
+from slackwater.kernels.sorting.measure_disorder import append_to_runs
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.testing.oracles import disorder as oracle
 
@@ -22,7 +22,7 @@ def _column(times: list[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 def test_the_example_of_section_iii() -> None:
     """[2, 6, 5, 1, 4, 3, 7, 8] makes four runs in figure 3, with tails 8, 5, 4, 3."""
     times = _column([2, 6, 5, 1, 4, 3, 7, 8])
-    assert deal_onto_runs(times).tolist() == [8, 5, 4, 3]
+    assert append_to_runs(times).tolist() == [8, 5, 4, 3]
     profile = DisorderProfile.of(times)
     assert (profile.events, profile.inversions, profile.distance, profile.runs) == (8, 9, 4, 4)
     assert (profile.interleaved, profile.late, profile.lateness[1.0]) == (4, 4, 5)
@@ -47,7 +47,7 @@ def test_a_profile_is_what_the_definitions_say(times: list[int]) -> None:
 @given(_TIMES)
 def test_propositions_3_1_to_3_3_bound_the_runs(times: list[int]) -> None:
     """Dealt runs are no more than the distinct times, nor than the natural runs."""
-    runs = len(deal_onto_runs(_column(times)))
+    runs = len(append_to_runs(_column(times)))
     assert runs <= len(set(times))
     assert runs <= oracle.natural_runs(times)
 
@@ -61,7 +61,7 @@ def test_proposition_3_1_interleaved_streams_are_dealt_back(streams: list[list[i
         chosen = rng.randrange(len(waiting))  # type: ignore[attr-defined]
         interleaved.append(waiting[chosen].pop(0))
         waiting = [stream for stream in waiting if stream]
-    assert len(deal_onto_runs(_column(interleaved))) <= len([stream for stream in streams if stream])
+    assert len(append_to_runs(_column(interleaved))) <= len([stream for stream in streams if stream])
 
 
 def test_columns_longer_than_a_block_are_counted_exactly() -> None:

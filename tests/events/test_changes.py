@@ -157,7 +157,7 @@ def test_a_row_that_is_no_change_is_named_with_what_was_promised_and_what_came()
         "source 'leases' got a row that is not a valid change\n"
         "    row       1: {'change': 'upsert', 'at': 3, 'until': None, 'until_before': None, 'x': None}\n"
         "    column    change\n"
-        "    promised  insert, adjust, punctuate, remove\n"
+        "    declared  insert, adjust, punctuate, remove\n"
         "    came      'upsert'\n"
         "    hint: write one of these words, in any letter case"
     )

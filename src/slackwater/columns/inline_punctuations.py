@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from slackwater.events.batch import Times
 
 
-def insert_punctuations(rows: EventBatch, places: NDArray[np.int64], said: Times) -> EventBatch:
+def insert_punctuations(rows: EventBatch, places: NDArray[np.int64], punctuations: Times) -> EventBatch:
     """Return inserts with punctuations between them, each before the row whose number is its place; none fall.
 
     >>> import pyarrow as pa
@@ -24,12 +24,12 @@ def insert_punctuations(rows: EventBatch, places: NDArray[np.int64], said: Times
     >>> insert_punctuations(rows, np.array([1, 2]), np.array([4, 6])).start.tolist()
     [3, 4, 5, 6]
     """
-    if not len(said):
+    if not len(punctuations):
         return rows
-    kind = np.zeros(len(rows) + len(said), dtype=np.int8)
-    kind[places + np.arange(len(said))] = Kind.PUNCTUATE
-    end = None if rows.end is None else put_between(rows.end, places, said)
-    return EventBatch(rows.payload, put_between(rows.start, places, said), end, kind)
+    kind = np.zeros(len(rows) + len(punctuations), dtype=np.int8)
+    kind[places + np.arange(len(punctuations))] = Kind.PUNCTUATE
+    end = None if rows.end is None else put_between(rows.end, places, punctuations)
+    return EventBatch(rows.payload, put_between(rows.start, places, punctuations), end, kind)
 
 
 def split_punctuations(batch: EventBatch) -> tuple[EventBatch, NDArray[np.int64], Times]:
@@ -37,8 +37,8 @@ def split_punctuations(batch: EventBatch) -> tuple[EventBatch, NDArray[np.int64]
 
     >>> import pyarrow as pa
     >>> rows = EventBatch.inserts(pa.record_batch({"x": ["a", "b"]}), start=[3, 5])
-    >>> _, places, said = split_punctuations(insert_punctuations(rows, np.array([1, 2]), np.array([4, 6])))
-    >>> places.tolist(), said.tolist()
+    >>> _, places, punctuations = split_punctuations(insert_punctuations(rows, np.array([1, 2]), np.array([4, 6])))
+    >>> places.tolist(), punctuations.tolist()
     ([1, 2], [4, 6])
     """
     data, punctuated_at = batch.data(), batch.punctuated_at()

@@ -3,7 +3,7 @@
     row = fixed part | bytes of the first column of varying length | bytes of the second | ... | zeros up to a word
 
 The fixed part has a place for each column: its value where values have one width, else how long its bytes are, and for
-lists how many items there are; after each a byte that says whether the value is there. A struct is a row of its own, a
+lists how many items there are; after each a byte for whether the value is there. A struct is a row of its own, a
 list is its items' rows laid end to end. Zeros are one value and so are NaNs, as in group_keys.
 
 This is what payloads are compared by, and held as, where rows must be found again: exactly, whatever their types. Rows
@@ -133,7 +133,7 @@ class RowCodec:
     def decode_some(
         self, data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> pa.RecordBatch:
-        """Return some rows of those that lie end to end in bytes, in any order; `begins` says where each begins."""
+        """Return some rows of those that lie end to end in bytes, in any order; `begins` is where each begins."""
         if self._is_even:
             width = self._fixed.itemsize
             return self._decode_even(data[: len(data) // width * width].view(self._fixed)[begins // width])
@@ -353,7 +353,7 @@ class _Through(_Part):
 
 
 def _part_of(kind: pa.DataType, name: str, step: str) -> _Part:
-    """Choose how a type is written, or say that it cannot be compared."""
+    """Choose how a type is written, or refuse one that cannot be compared."""
     part = _disguised(kind, name, step)
     if part is not None:
         return part
@@ -367,7 +367,7 @@ def _part_of(kind: pa.DataType, name: str, step: str) -> _Part:
         return _Plain(kind)
     if _is_bytes(kind):
         return _Bytes(kind)
-    wanted = "a type whose values can be told apart: plain, words, lists, structs, maps"
+    wanted = "a type whose values can be compared: plain, words, lists, structs, maps"
     raise SchemaMismatch.wrong_type(step, name, kind, wanted, "leave it out, or cast it, with select() first")
 
 

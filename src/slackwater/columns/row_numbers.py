@@ -24,7 +24,7 @@ _LEAST_ROOM: Final = 64
 
 
 class RowNumbers:
-    """Numbers the rows that it meets.
+    """Numbers the rows that it gets.
 
     >>> import pyarrow as pa
     >>> from slackwater.columns.row_codec import RowCodec

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slackwater.kernels.sorting.measure_disorder import count_runs, deal_onto_runs
+from slackwater.kernels.sorting.measure_disorder import append_to_runs, count_runs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,5 +61,5 @@ class DisorderMeter:
         self.runs += count_runs(times) - (self._last is not None and int(times[0]) >= self._last)
         self.late += int(np.count_nonzero(behind))
         self.greatest_lateness = max(self.greatest_lateness, int(behind.max()))
-        self._tails = deal_onto_runs(times, self._tails).copy()
+        self._tails = append_to_runs(times, self._tails).copy()
         self._last = int(times[-1])

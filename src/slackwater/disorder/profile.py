@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slackwater.kernels.sorting.measure_disorder import count_inversions, count_runs, deal_onto_runs, greatest_distance
+from slackwater.kernels.sorting.measure_disorder import append_to_runs, count_inversions, count_runs, greatest_distance
 from slackwater.progress.instants import Duration, format_duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
-"""The quantiles of lateness that a profile tells, besides the greatest."""
+"""The quantiles of lateness that a profile has, besides the greatest."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class DisorderProfile:
             inversions=count_inversions(times),
             distance=greatest_distance(times),
             runs=count_runs(times),
-            interleaved=len(deal_onto_runs(times)),
+            interleaved=len(append_to_runs(times)),
             late=len(behind),
             lateness=_quantiles(behind),
             calendar=calendar,

@@ -1,7 +1,7 @@
 """EventBatch: an immutable, columnar chunk of a physical stream, punctuations included.
 
 Every element is one position of `start` (and of `kind`, `end`, `prior_end` where those are present), punctuations
-too: they stand inline, at the place where they were said. `payload` is dense: it has one row per insert or adjust
+too: they stand inline, at the place where they came. `payload` is dense: it has one row per insert or adjust
 and none for punctuations, so user columns never hold made-up values. See docs/decisions/0002.
 
 Absent columns are statements about the whole batch:
@@ -50,7 +50,7 @@ _LONG_STRETCH = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventBatch:
-    """A chunk of a physical stream: inserts, adjusts and punctuations in the order they were said.
+    """A chunk of a physical stream: inserts, adjusts and punctuations in the order in which they came.
 
     >>> batch = EventBatch.inserts(pa.record_batch({"x": ["a", "b"]}), start=[3, 5])
     >>> len(batch), batch.rows, batch.start.tolist()
@@ -131,8 +131,8 @@ class EventBatch:
 
     def last_punctuation(self) -> Instant | None:
         """The last punctuation, if there is one."""
-        said = self.punctuations()
-        return int(said[-1]) if len(said) else None
+        punctuations = self.punctuations()
+        return int(punctuations[-1]) if len(punctuations) else None
 
     def data(self) -> EventBatch:
         """Return the batch without its punctuations. Copies nothing when there are none."""

@@ -1,10 +1,10 @@
 """Tables of changes: inserts, adjusts, removals and punctuations as rows of a user's table, read and shown.
 
-A column of words says what each row is:
+A column of words names what each row is:
     insert     adds the event: its payload lasts from time to until
     adjust     changes the end of an event from the one in the column of ends before to the one in until
     remove     takes an event away; the adjust whose end is the start, so that until is not looked at
-    punctuate  promises that no later row concerns time before time; no other column is looked at
+    punctuate  states that no later row concerns time before time; no other column is looked at
 
 Words may be written in any letter case. A null end, or end before, means "not known yet". Where events happen at one
 time, there are no columns of ends, and no adjusts.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from slackwater.events.batch import Kinds, Mask, Times
 
 CHANGE: Final = "change"
-"""What the column of words is called, unless the user says otherwise."""
+"""What the column of words is called, unless the user chooses another name."""
 
 WORDS: Final = ("insert", "adjust", "punctuate", "remove")
 """What a row may be; the first three at the place of their Kind."""
@@ -54,13 +54,13 @@ def concerned_from(batch: EventBatch) -> Times:
 
 
 def column_before(until: str) -> str:
-    """What the column of ends before a change is called, unless the user says otherwise."""
+    """What the column of ends before a change is called, unless the user chooses another name."""
     return f"{until}_before"
 
 
 @dataclass(frozen=True)
 class ChangeSchema(EventSchema):
-    """The columns of events, and the two of a table of changes that say what becomes of them.
+    """The columns of events, and the two of a table of changes that show what becomes of them.
 
     >>> table = pa.record_batch({"change": ["insert", "remove"], "at": [3, 3], "x": ["a", "a"]})
     >>> schema = ChangeSchema.of_changes(table.schema, time="at")
@@ -97,8 +97,8 @@ class ChangeSchema(EventSchema):
         twice = next((name for name in roles if roles.count(name) > 1), None)
         if twice is not None:
             raise SchemaMismatch.clash(step, twice, "name a column of its own for time, until, prior and kind")
-        told_apart = {kind} if before is None else {kind, before.name}
-        events = EventSchema.of(pa.schema([one for one in schema if one.name not in told_apart]), time, until, step)
+        special = {kind} if before is None else {kind, before.name}
+        events = EventSchema.of(pa.schema([one for one in schema if one.name not in special]), time, until, step)
         return cls(events.payload, events.time, events.until, events.columns, kind, before, punctuated)
 
     def read(self, table: pa.RecordBatch, where: str) -> EventBatch:
@@ -137,7 +137,7 @@ class ChangeSchema(EventSchema):
         return words
 
     def _refuse_words(self, words: NDArray[np.int8], table: pa.RecordBatch, where: str) -> None:
-        """Refuse what was not promised: an end that changes where there are no ends, or a punctuation."""
+        """Refuse what was not declared: an end that changes where there are no ends, or a punctuation."""
         if self.until is None and (words == _ADJUST).any():
             row = int(np.flatnonzero(words == _ADJUST)[0])
             hint = "name the columns of ends, until= and prior=; or write remove"
@@ -146,24 +146,24 @@ class ChangeSchema(EventSchema):
             row = int(np.flatnonzero(words == _PUNCTUATE)[0])
             raise self._refused(table, row, where, "no punctuations", "leave punctuated=False out")
 
-    def _refused(self, table: pa.RecordBatch, row: int, where: str, promised: str, hint: str) -> BadElement:
+    def _refused(self, table: pa.RecordBatch, row: int, where: str, declared: str, hint: str) -> BadElement:
         came = show_value(table.column(self.change)[row])
-        facts = {"row": f"{row}: {show_row(table, row)}", "column": self.change, "promised": promised, "came": came}
+        facts = {"row": f"{row}: {show_row(table, row)}", "column": self.change, "declared": declared, "came": came}
         return BadElement(message(f"{where} got a row that is not a valid change", facts, hint))
 
     def _ends(
         self, table: pa.RecordBatch, start: Times, words: NDArray[np.int8], where: str
     ) -> tuple[Times, Times | None]:
         """The end of each element, and the end before; None where nothing was adjusted."""
-        removed, said = words == _REMOVE, words == _PUNCTUATE
+        removed, punctuated = words == _REMOVE, words == _PUNCTUATE
         if self.until is None or self.prior is None:
             end = start + 1
             prior = end
         else:
             end = self.until.read_or_forever(table.column(self.until.name), where)
             prior = self.prior.read_or_forever(table.column(self.prior.name), where)
-        if (removed | said).any():
-            end = np.where(removed | said, start, end)
+        if (removed | punctuated).any():
+            end = np.where(removed | punctuated, start, end)
         return end, prior if (removed | (words == _ADJUST)).any() else None
 
     def _payload(self, table: pa.RecordBatch, data: Mask | None) -> pa.RecordBatch:

@@ -50,7 +50,7 @@ class Adjust:
 
 @dataclass(frozen=True, slots=True)
 class Punctuate:
-    """Promises that no later element concerns time before complete_before."""
+    """States that no later element concerns time before complete_before."""
 
     complete_before: Instant
 
@@ -111,13 +111,13 @@ def rows_of(payload: pa.RecordBatch) -> Iterator[Row]:
 
 def batch_of(elements: Iterable[Element], payload: pa.Schema) -> EventBatch:
     """Make a batch of elements whose payloads are Rows of the given schema; the inverse of elements_of."""
-    said = list(elements)
-    data = [element for element in said if not isinstance(element, Punctuate)]
+    given = list(elements)
+    data = [element for element in given if not isinstance(element, Punctuate)]
     columns = [
         pa.array([_thawed(element.payload[i], field.type) for element in data], field.type)  # type: ignore[index]
         for i, field in enumerate(payload)
     ]
-    instants = [_instants(element) for element in said]
+    instants = [_instants(element) for element in given]
     kind, start, prior_end, end = np.array(instants or np.empty((0, 4)), dtype=np.int64).T
     return EventBatch(
         pa.RecordBatch.from_arrays(columns, schema=payload) if columns else no_columns(len(data)),
@@ -147,7 +147,7 @@ def _frozen(value: Any) -> Hashable:
 
 
 def _thawed(value: Any, kind: pa.DataType) -> Any:
-    """Undo _frozen; only the type tells a struct from a list of pairs."""
+    """Undo _frozen; only the type distinguishes a struct from a list of pairs."""
     if value is None or value is NAN:
         return math.nan if value is NAN else None
     if pa.types.is_struct(kind):

@@ -15,4 +15,4 @@ class Kind(IntEnum):
     """Changes the event (payload, start, prior_end) to (payload, start, end); end == start removes it."""
 
     PUNCTUATE = 2
-    """Promises that no later element concerns time before its instant."""
+    """States that no later element concerns time before its instant."""

@@ -3,7 +3,7 @@
 The time columns leave the payload when a batch is made and come back, in their own type and place, when it is
 shown. In between, application time is int64 and the payload is untouched Arrow memory.
 
-A null in the time column is refused; where the user says that such rows are late, it is UNTIMED, and shown as null.
+A null in the time column is refused; where the user chose that such rows are late, it is UNTIMED, and shown as null.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TimeColumn:
     name: str
     type: pa.DataType
     nullable: bool = True
-    """What the user's own schema says; times themselves are never null, unless rows may come without one."""
+    """As in the user's own schema; times themselves are never null, unless rows may come without one."""
 
     untimed: bool = field(default=False, compare=False)
     """Whether null is read as UNTIMED, and shown for it; otherwise that number is a time like any other.
@@ -49,7 +49,7 @@ class TimeColumn:
 
     @classmethod
     def of(cls, schema: pa.Schema, name: str, step: str) -> TimeColumn:
-        """Find a column that can serve as time, or say why there is none."""
+        """Find a column that can serve as time, or refuse a schema without one."""
         if name not in schema.names:
             raise SchemaMismatch.missing(step, name, schema.names)
         kind = schema.field(name).type
@@ -65,7 +65,7 @@ class TimeColumn:
 
     @property
     def tick(self) -> Duration:
-        """The least difference that the column can tell."""
+        """The least difference that the column can hold."""
         if pa.types.is_date(self.type):
             return _MICROSECONDS_PER_DAY
         return _MICROSECONDS_PER_UNIT.get(self.type.unit, 1) if pa.types.is_timestamp(self.type) else 1

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def jitted(loop: Callable[..., Any], options: dict[str, Any]) -> Any:
     """Have Numba compile a loop when it is called, and keep it where that is possible."""
-    with suppress(RuntimeError):  # which says that there is no place for it
+    with suppress(RuntimeError):  # there is no place for it
         return numba.njit(cache=True, **options)(loop)
     folder = _own_temporary_folder()
     if folder is not None:

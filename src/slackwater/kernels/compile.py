@@ -41,7 +41,7 @@ def kernel(
             with global_compiler_lock:
                 if not dispatcher.overloads:
                     compile_for(signature)
-                    dispatcher.disable_compile()  # from now on arguments are taken as the signature says, or refused
+                    dispatcher.disable_compile()  # from now on arguments are taken by the signature, or refused
                 compiled_once: Any = next(iter(dispatcher.overloads.values()))
                 return compiled_once.entry_point
 

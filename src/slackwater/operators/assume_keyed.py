@@ -1,9 +1,9 @@
-"""Takes a stream at its word that start and payload are a key, and stops it at the first event that comes twice.
+"""Takes it that start and payload are a key, as was declared, and stops a stream at the first event that comes twice.
 
 What is remembered of an event is two hashes and a time, until nothing more can come of it; its payload is not held. Of
 a revised stream that is when the event is frozen. Of one that only inserts it is when its start is complete: by a
 punctuation, or, where rows come in order, by a later row. An adjust of an event that is not known is let pass: it may
-have been told before this stream began.
+have come before this stream began.
 
 Invariant: of each start and payload there is at most one event.
 Cost: one look-up per element; 60 to 120 bytes for each event that is remembered.
@@ -50,9 +50,9 @@ class KeyedState:
 
 
 class AssumeKeyedOperator(Operator[KeyedState]):
-    """Passes batches on unchanged while no event is told twice.
+    """Passes batches on unchanged while no event comes twice.
 
-    `final` says that the stream inserts events and never revises them, `ordered` that these come in order of time.
+    `final`: the stream inserts events and never revises them; `ordered`: these come in order of time.
 
     >>> import pyarrow as pa
     >>> from slackwater.events.elements import Insert, batch_of
@@ -130,7 +130,7 @@ class AssumeKeyedOperator(Operator[KeyedState]):
 
     @property
     def _forgotten_before(self) -> Instant:
-        """Events that end before this are not heard of any more; those that are not revised count as points."""
+        """Events that end before this do not come any more; those that are not revised count as points."""
         return min(self._complete, FOREVER - 1) + 1 if self._final else self._complete
 
     @property

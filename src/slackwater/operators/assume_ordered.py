@@ -1,4 +1,4 @@
-"""Takes a stream at its word that it is ordered, and stops it at the first element that is not.
+"""Takes it that a stream is ordered, as was declared, and stops it at the first element that is not.
 
 Invariant: no element is older than the latest time passed on.
 """
@@ -50,10 +50,10 @@ class AssumeOrderedOperator(InterestedOperator[Instant]):
             self._high_water = int(batch.start[-1])
             return Emission((batch,))
         data = batch.is_data()
-        # Where there are no ties, an event says that all up to its own time is over; no event is at FOREVER.
-        said = batch.start + (True if data is None else data) if self._strictly else batch.start
-        # A punctuation may promise less than the events before it have shown already; it never closes the future.
-        high_water = np.maximum.accumulate(np.concatenate(([self._high_water], said)))
+        # Where there are no ties, an event guarantees that all up to its own time is over; no event is at FOREVER.
+        complete = batch.start + (True if data is None else data) if self._strictly else batch.start
+        # A punctuation may be less than the events before it have shown already; it never closes the future.
+        high_water = np.maximum.accumulate(np.concatenate(([self._high_water], complete)))
         backward = batch.start < high_water[:-1]
         if data is not None:
             backward &= data

@@ -1,9 +1,9 @@
-"""Decides what the end of a stream says: that everything before a time was told, or nothing at all.
+"""Decides what the end of a stream guarantees: that everything before a time has come, or nothing at all.
 
-Steps that hold rows, such as a sort, let go of them at the end of their input and promise that none will follow. Of a
+Steps that hold rows, such as a sort, let go of them at the end of their input and guarantee that none will follow. Of a
 replica that may have been cut off that is not true; of a snapshot it is true up to the time when it was taken.
 
-Invariant: all rows pass unchanged, and so do punctuations that promise no more than may be.
+Invariant: all rows pass unchanged, and so do punctuations that are no further than they may be.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class CompleteAtEndOperator(InterestedOperator[Instant]):
-    """Promises a time at the end, and no more than that before; with BEGINNING, says nothing by the end.
+    """Punctuates at a time at the end, and no further than that before; with BEGINNING, the end guarantees nothing.
 
     >>> import pyarrow as pa
     >>> from slackwater.events.elements import Insert, Punctuate, batch_of, elements_of
@@ -42,12 +42,12 @@ class CompleteAtEndOperator(InterestedOperator[Instant]):
         super().__init__()
         self._no_rows = no_rows
         self._at_end = at_end
-        # Nobody but an end promises that nothing will ever follow.
+        # Nothing but an end guarantees that nothing will ever follow.
         self._most = at_end if at_end > BEGINNING else FOREVER - 1
         self._punctuated_until = BEGINNING if resume is None else resume
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one port
-        """Pass the elements on, but for punctuations that promise too much."""
+        """Pass the elements on, but for punctuations that go too far."""
         batch = self._interest.rows_of(batch)
         if not len(batch):
             return NOTHING
@@ -65,7 +65,7 @@ class CompleteAtEndOperator(InterestedOperator[Instant]):
         return EventBatch(batch.payload, batch.start[places], batch.ends()[places], batch.kinds()[places], prior_ends)
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one port
-        """Promise what may be promised, if that is news."""
+        """Punctuate as far as may be, if that is news."""
         if self._at_end <= self._punctuated_until:
             return NOTHING
         self._punctuated_until = self._at_end

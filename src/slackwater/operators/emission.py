@@ -12,7 +12,7 @@ OutputName: TypeAlias = str
 """The name of an output beside the main one."""
 
 LATE: Final = "late"
-"""The output of rows that came after their time was said to be complete."""
+"""The output of rows that came after a punctuation had passed their time."""
 
 LEFT_OUT: Final = "left out"
 """The output of rows that a merge of replicas left out."""

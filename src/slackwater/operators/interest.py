@@ -1,10 +1,10 @@
 """Leaves out rows that nobody is interested in any more: what feedback is used for inside operators.
 
-A merge that has told everything before an instant does not look at what a slower replica tells of the time before it.
-It says so to the steps above it; those spare themselves the work, and the slower replica catches up (fast-forward).
-Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section V-D.
+A merge that has emitted everything before an instant does not look at what a slower replica sends of the time before
+it. It passes that back to the steps above it; those spare themselves the work, and the slower replica catches up
+(fast-forward). Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section V-D.
 
-Invariant: the bound never goes back. Punctuations always pass: they say how far a stream is, not what it holds.
+Invariant: the bound never goes back. Punctuations always pass: they state how far a stream is, not what it holds.
 Cost: one comparison per batch without feedback, one per row with it; a copy of the rows that stay, if any goes.
 """
 
@@ -47,7 +47,7 @@ class Interest:
         self.ignored = 0
 
     def begin_at(self, bound: Instant) -> None:
-        """Be interested from a bound on; one that was passed already says nothing."""
+        """Be interested from a bound on; one that was passed already changes nothing."""
         self.since = max(self.since, bound)
 
     def rows_of(self, batch: EventBatch) -> EventBatch:

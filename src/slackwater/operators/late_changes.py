@@ -1,4 +1,4 @@
-"""Finds the changes of a log that come behind the log's own punctuations, and lets the user say what becomes of them.
+"""Finds the changes of a log that come behind the log's own punctuations, and does with them what the user chose.
 
 A change is late when it concerns time before the greatest punctuation: the start of an insert, the lesser of the two
 ends of an adjust. To leave it out makes the log and what is passed on differ, so what differs is remembered: an event
@@ -77,8 +77,8 @@ class LateChangesOperator(Operator[LateChangesState]):
     >>> from slackwater.policies.late import Late
     >>> schema = EventSchema.of(pa.schema({"at": pa.int64(), "x": pa.string()}), time="at")
     >>> step = LateChangesOperator(schema, Late.drop())
-    >>> told = [Insert(("a",), 5, 6), Punctuate(4), Insert(("b",), 3, 4), Insert(("c",), 4, 5)]
-    >>> for batch in step.on_batch(0, batch_of(told, schema.payload)).batches:
+    >>> log = [Insert(("a",), 5, 6), Punctuate(4), Insert(("b",), 3, 4), Insert(("c",), 4, 5)]
+    >>> for batch in step.on_batch(0, batch_of(log, schema.payload)).batches:
     ...     print(*elements_of(batch))
     insert(('a',), 5, 6) punctuate(4) insert(('c',), 4, 5)
     >>> step.late()
@@ -89,7 +89,7 @@ class LateChangesOperator(Operator[LateChangesState]):
     state_types = (LateChangesState,)
 
     def __init__(
-        self, schema: EventSchema, late: Late, step: str = "judge", resume: LateChangesState | None = None
+        self, schema: EventSchema, late: Late, step: str = "late_changes", resume: LateChangesState | None = None
     ) -> None:
         state = resume or LateChangesState()
         self._schema = schema
@@ -101,13 +101,13 @@ class LateChangesOperator(Operator[LateChangesState]):
         self._strays = Counter({(payload, start, end): often for payload, start, end, often in state.strays})
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
-        """Judge every change by the punctuations before it."""
+        """Decide of every change whether it is late, by the punctuations before it."""
         if not len(batch):
             return NOTHING
         kinds, concerned = batch.kinds(), concerned_from(batch)
-        said, broken = follow_punctuations(concerned, kinds, int(Kind.PUNCTUATE), self._complete)
+        complete, broken = follow_punctuations(concerned, kinds, int(Kind.PUNCTUATE), self._complete)
         if broken == NOBODY and not self._strays:
-            self._complete = int(said)
+            self._complete = int(complete)
             return Emission((batch,))
         bounds = np.maximum.accumulate(np.where(kinds == Kind.PUNCTUATE, batch.start, self._complete))
         late = self._late_among(batch, kinds, concerned, bounds)

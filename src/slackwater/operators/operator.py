@@ -10,7 +10,7 @@ Laws (the torture harness in slackwater.testing runs them on every subclass it f
     3. Output punctuations never go back, and no output element contradicts one sent before it.
     4. After on_end on every port nothing is buffered.
     5. Feedback (ignore_before) at any moment, lost or repeated, changes nothing of what reaches past its bound, and no
-       punctuation. So does leaving out what of_interest_from says is of no interest.
+       punctuation. So does leaving out what is of no interest by of_interest_from.
 
 To write one: copy `union.py` (several ports) or `where.py` (one port, no state), give it a plan node, and add a
 case to `slackwater.testing.cases`; a test fails until the case is there.
@@ -39,7 +39,7 @@ class Operator(ABC, Generic[StateT]):
     __slots__ = ()
 
     ticks: ClassVar[bool] = False
-    """Whether the runner must tell the processing time (on_tick) before each batch."""
+    """Whether the runner must pass the processing time (on_tick) before each batch."""
 
     begins_feedback: ClassVar[bool] = False
     """Whether of_interest_from rises by itself as the operator works; that of all others follows ignore_before."""
@@ -60,7 +60,7 @@ class Operator(ABC, Generic[StateT]):
         return NOTHING
 
     def on_demand(self) -> Emission:
-        """Say how far the output is complete, if that is further than was said: somebody downstream waits for it."""
+        """Punctuate as far as the output is complete, if that is news: somebody downstream waits for it."""
         return NOTHING
 
     def idle_waiting_on(self) -> Port | None:
@@ -94,7 +94,7 @@ class Operator(ABC, Generic[StateT]):
         """Elements of an input that only concern time before this change nothing any more; it never goes back.
 
         An element only concerns time before t when it ends at or before t; an adjust, when both its ends do. BEGINNING
-        says that all may matter. Whoever says more must bear an adjust of an event whose insert was of no interest.
+        means that all may matter. Whoever returns more must bear an adjust of an event whose insert was of no interest.
         """
         return BEGINNING
 

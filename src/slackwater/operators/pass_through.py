@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PassThroughOperator(StatelessOperator):
-    """Sends on what comes, from any number of inputs; punctuations of single inputs would say too much."""
+    """Sends on what comes, from any number of inputs; punctuations of single inputs would go too far."""
 
     __slots__ = ()
 

@@ -1,19 +1,19 @@
-"""Turns patience into punctuations, and deals rows to bands by how late they are.
+"""Turns patience into punctuations (Spark, Flink: watermarks), and splits rows into bands by how late they are.
 
-At the instants that a cadence names, a band with patience p promises that everything before high water - p is complete;
-what the input promises counts for every band. A row goes to the first band whose promise it does not contradict: the
-least patient one that can still take it. A row that contradicts all promises is late, and the user has said what
-becomes of it. An event exactly at the bound is on time. A row without a time is late whatever was promised, and moves
-no promise: neither as a high water nor as one of n rows.
+At the instants that a cadence names, a band with patience p is complete before high water - p, and is punctuated there;
+a punctuation of the input counts for every band. A row goes to the first band whose punctuations it does not
+contradict: the least patient one that can still take it. A row behind the punctuations of all bands is late, and the
+user has chosen what becomes of it. An event exactly at the bound is on time. A row without a time is late whatever the
+punctuations are, and moves none: neither as a high water nor as one of n rows.
 
-Where rows are given windows next, a row is late when its window is complete, not before: promises are starts of
-windows. Nobody could tell a promise in the middle of a window from one at its start, for a window is complete as a
+Where rows are given windows next, a row is late when its window is complete, not before: punctuations are starts of
+windows. One in the middle of a window could not be distinguished from one at its start, for a window is complete as a
 whole; so nothing comes out later for it, and fewer rows are late.
 Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue: Revisiting Disorder in High-Performance Log Analytics.
 ICDE 2018, section V-A (the partition operator).
 
 Invariants: rows in = rows out of all bands + rows counted as late. Rows of a band keep their order of arrival; its
-punctuations stand right after the row that caused them, and each of them says something new.
+punctuations stand right after the row that caused them, and each of them is news.
 Cost: O(rows + bands * punctuations); nothing is held, and a payload is copied only when rows go different ways.
 """
 
@@ -30,7 +30,7 @@ from slackwater.columns.inline_punctuations import insert_punctuations, split_pu
 from slackwater.errors import BadTime, LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.events.shown_values import show_row
-from slackwater.kernels.progress.split_by_lateness import NEVER, NO_GRID, Stretches, deal, follow, rows_of
+from slackwater.kernels.progress.split_by_lateness import NEVER, NO_GRID, Stretches, bands_of, follow, rows_of
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.operator import Operator
 from slackwater.operators.stream_progress import insert_only
@@ -72,13 +72,13 @@ def late_schema(schema: EventSchema, step: str = "punctuate") -> EventSchema:
 
 @dataclass(frozen=True, slots=True)
 class PunctuateState:
-    """What the step remembers. What each band has promised follows from it, so that is not kept."""
+    """What the step remembers. How far each band is punctuated follows from it, so that is not kept."""
 
     high_water: Instant = BEGINNING
     """The greatest time of a row, late rows included."""
 
     punctuated_high_water: Instant = BEGINNING
-    """The high water at the last instant of the cadence; by this one rows are judged."""
+    """The high water at the last instant of the cadence; this one decides which rows are late."""
 
     rows_since: int = 0
     """How many rows have come since that instant."""
@@ -96,11 +96,11 @@ class PunctuateState:
 class PunctuateOperator(Operator[PunctuateState]):
     """Punctuates one band per patience. Patiences rise strictly; band 0, the least patient, is the main output.
 
-    `windows` are those that rows are given next, or have been given. `event_count_column` names the column that says
+    `windows` are those that rows are given next, or have been given. `event_count_column` names the column with
     how many events a row stands for, if it does; then rows can be dropped, but not shown. With `preaggregate` rows are
-    summed up as soon as they are judged, and what bands get are groups. With `only_last` a batch is followed by the
-    last of its punctuations, and the others are left out: for steps that look at no other, which then get the rows as
-    they came.
+    summed up as soon as it is known which are late, and what bands get are groups. With `only_last` a batch is followed
+    by the last of its punctuations, and the others are left out: for steps that look at no other, which then get the
+    rows as they came.
     """
 
     __slots__ = (
@@ -146,7 +146,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         self._state = resume or PunctuateState()
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
-        """Deal the rows, and put each band's punctuations between them."""
+        """Split the rows into bands, and put each band's punctuations between them."""
         assert insert_only(batch), "a punctuated stream has no adjusts"
         if not len(batch):
             return NOTHING
@@ -157,14 +157,14 @@ class PunctuateOperator(Operator[PunctuateState]):
         else:
             stretches = self._follow_timed(rows.start, untimed, *inputs)
         if untimed is None and not stretches.behind:
-            return _emission(self._dealt(rows, None, stretches))
-        bands = deal(rows.start, stretches)
+            return _emission(self._by_band(rows, None, stretches))
+        bands = bands_of(rows.start, stretches)
         if untimed is not None:
             bands[untimed] = len(self._patiences)
         rows, side = self._treat_late(rows, bands, stretches)
-        return _emission(self._dealt(rows, bands, stretches), side)
+        return _emission(self._by_band(rows, bands, stretches), side)
 
-    def _dealt(self, rows: EventBatch, bands: NDArray[np.int16] | None, stretches: Stretches) -> list[_Batches]:
+    def _by_band(self, rows: EventBatch, bands: NDArray[np.int16] | None, stretches: Stretches) -> list[_Batches]:
         """What each band gets, its punctuations included. Without `bands` all rows are of the first one."""
         count = len(self._patiences)
         if self._preaggregate is not None:
@@ -176,13 +176,15 @@ class PunctuateOperator(Operator[PunctuateState]):
 
     def _band(self, rows: EventBatch, numbers: Times | None, stretches: Stretches, band: int) -> _Batches:
         """Some rows of a batch, given by number and in order, or all, with a band's punctuations."""
-        places, said = stretches.punctuations(band)
+        places, punctuations = stretches.punctuations(band)
         if numbers is not None and len(numbers) < rows.rows:
             rows, places = _picked(rows, numbers), np.searchsorted(numbers, places)
-        return _followed_by(rows, said) if self._only_last else (insert_punctuations(rows, places, said),)
+        return (
+            _followed_by(rows, punctuations) if self._only_last else (insert_punctuations(rows, places, punctuations),)
+        )
 
     def advance_high_water(self, high_water: Instant) -> Emission:
-        """Make this an instant, whatever the cadence, and judge by a high water that was seen elsewhere if it is more.
+        """Make this an instant, whatever the cadence, and go by a high water that was seen elsewhere if it is more.
 
         >>> import slackwater as sw
         >>> node = sw.stream([{"at": 1}], time="at").sort(patience=3, every=sw.Every.rows(100)).node.input
@@ -191,12 +193,11 @@ class PunctuateOperator(Operator[PunctuateState]):
         """
         before, reached = self._state, max(self._state.high_water, high_water)
         self._state = replace(before, high_water=reached, punctuated_high_water=reached, rows_since=0)
-        said = [
-            (self._promised(before, patience), self._promised(self._state, patience))
-            for patience in self._patiences.tolist()
+        bounds = [
+            (self._bound(before, patience), self._bound(self._state, patience)) for patience in self._patiences.tolist()
         ]
         none = EventBatch.inserts(self._schema.no_rows, _NO_ROWS)
-        return _emission([(none.punctuation(now) if now > then else none,) for then, now in said])
+        return _emission([(none.punctuation(now) if now > then else none,) for then, now in bounds])
 
     def punctuate(self, bound: Instant) -> Emission:
         """Punctuate every band at a bound, whatever its patience, where that is further than its last punctuation.
@@ -236,7 +237,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         if self._cadence.unit is CadenceUnit.BATCH:
             assert state.punctuated_high_water == state.high_water, state
 
-    def _follow(self, times: Times, places: Times, said: Times) -> Stretches:
+    def _follow(self, times: Times, places: Times, punctuations: Times) -> Stretches:
         every_rows = every_time = NEVER
         match self._cadence.unit:
             case CadenceUnit.ROWS:
@@ -247,13 +248,15 @@ class PunctuateOperator(Operator[PunctuateState]):
                 every_rows = len(times) or NEVER
         state = self._state
         progress = np.array([state.high_water, state.punctuated_high_water, state.rows_since, state.complete_before])
-        stretches = follow(times, (places, said), self._patiences, (every_rows, every_time), progress, self._grid)
+        stretches = follow(
+            times, (places, punctuations), self._patiences, (every_rows, every_time), progress, self._grid
+        )
         high_water, applied, rows_since, complete_before = progress.tolist()
         self._state = PunctuateState(high_water, applied, rows_since, complete_before, state.late, state.adjusted)
         return stretches
 
-    def _promised(self, state: PunctuateState, patience: Duration) -> Instant:
-        """Up to where a band has said that it is complete."""
+    def _bound(self, state: PunctuateState, patience: Duration) -> Instant:
+        """Up to where a band is punctuated."""
         bound = max(state.complete_before, within_int64(state.punctuated_high_water - patience))
         return bound if self._windows is None else int(self._windows.punctuations(np.array([bound]))[0])
 
@@ -264,10 +267,10 @@ class PunctuateOperator(Operator[PunctuateState]):
         untimed = times == UNTIMED
         return untimed if untimed.any() else None
 
-    def _follow_timed(self, times: Times, untimed: Mask, places: Times, said: Times) -> Stretches:
+    def _follow_timed(self, times: Times, untimed: Mask, places: Times, punctuations: Times) -> Stretches:
         """Follow the rows that have a time as if the others were not there, and find the stretches among all rows."""
         timed = np.flatnonzero(~untimed)
-        stretches = self._follow(times[timed], np.searchsorted(timed, places), said)
+        stretches = self._follow(times[timed], np.searchsorted(timed, places), punctuations)
         right_behind = np.concatenate([[0], timed + 1])
         if self._cadence.unit is CadenceUnit.BATCH and len(timed):
             right_behind[-1] = len(times)  # the instant is at the end of the batch, whichever row is the last
@@ -276,7 +279,7 @@ class PunctuateOperator(Operator[PunctuateState]):
     def _treat_late(
         self, rows: EventBatch, bands: NDArray[np.int16], stretches: Stretches
     ) -> tuple[EventBatch, list[tuple[OutputName, EventBatch]]]:
-        """Do what the policy says; return the rows as they are now, and what goes to the late output."""
+        """Treat late rows by the policy; return the rows as they are now, and what goes to the late output."""
         late = rows_of(len(self._patiences), bands)
         if not len(late):
             return rows, []
@@ -299,7 +302,7 @@ class PunctuateOperator(Operator[PunctuateState]):
     ) -> EventBatch:
         """Move late rows to the last band and its bound, unless there is none or nothing would be left of the event."""
         fits = bounds < FOREVER if rows.end is None else rows.end[late] > bounds
-        fits &= bounds > BEGINNING  # only a row without a time is late before a bound was promised
+        fits &= bounds > BEGINNING  # only a row without a time is late before there is a bound
         moved = late[fits]
         bands[moved] = len(self._patiences) - 1
         start = rows.start.copy()
@@ -309,7 +312,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         return EventBatch(rows.payload, start, rows.end)
 
     def _diverted(self, late: EventBatch, bounds: Times) -> EventBatch:
-        """Say in two more columns which bound was missed, and by how much: as much as int64 can say.
+        """Add two columns: the bound that was missed, and by how much, as far as int64 goes.
 
         A row without a time has missed none: both are null.
         """
@@ -337,9 +340,9 @@ _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 _Batches: TypeAlias = tuple[EventBatch, ...]
 
 
-def _followed_by(rows: EventBatch, said: Times) -> _Batches:
+def _followed_by(rows: EventBatch, punctuations: Times) -> _Batches:
     """Rows, and behind them the last of some punctuations."""
-    return (rows, rows.punctuation(int(said[-1]))) if len(said) else (rows,)
+    return (rows, rows.punctuation(int(punctuations[-1]))) if len(punctuations) else (rows,)
 
 
 def _picked(rows: EventBatch, numbers: NDArray[np.int64]) -> EventBatch:
@@ -353,5 +356,5 @@ def _picked(rows: EventBatch, numbers: NDArray[np.int64]) -> EventBatch:
 
 def _emission(bands: list[_Batches], side: Sequence[tuple[OutputName, EventBatch]] = ()) -> Emission:
     main, *others = bands
-    outputs = [(band_output(band), batch) for band, told in enumerate(others, 1) for batch in told if len(batch)]
+    outputs = [(band_output(band), batch) for band, batches in enumerate(others, 1) for batch in batches if len(batch)]
     return Emission(tuple(batch for batch in main if len(batch)), (*outputs, *side))

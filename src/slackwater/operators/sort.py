@@ -1,8 +1,8 @@
 """Puts a punctuated stream in order of time; equal times keep the order in which they came.
 
-A punctuation says that nothing older will follow, so all that is older goes out, sorted. Where several punctuations
-stand in one batch, one release does for all: no row of the batch is older than a punctuation before it, so what each
-would have released lies, in order, in what the last one does.
+A punctuation guarantees that nothing older will follow, so all that is older goes out, sorted. Where several
+punctuations stand in one batch, one release does for all: no row of the batch is older than a punctuation before it, so
+what each would have released lies, in order, in what the last one does.
 
 Rows that are of no interest do not come in. Of rows that wait, points are let go when they become so; at the ends of
 others nobody looks until they go out.
@@ -77,7 +77,7 @@ class SortOperator(InterestedOperator[SortState]):
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
         """Take the rows in; send all that the last punctuation of the batch completes."""
         assert insert_only(batch), "a sorted stream has no adjusts"
-        said = self._progress.complete_before
+        before = self._progress.complete_before
         self._progress = self._progress.after(batch, self._where, ordered=False)
         if batch.rows:
             data = self._interest.rows_of(batch.data())
@@ -87,7 +87,7 @@ class SortOperator(InterestedOperator[SortState]):
                 data.payload.append_column(_END, pa.array(data.ends())) if self._holds_ends else data.payload
             )
         complete_before = self._progress.complete_before
-        return self._send(complete_before) if complete_before > said else NOTHING
+        return self._send(complete_before) if complete_before > before else NOTHING
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Send all that is left."""
@@ -123,7 +123,7 @@ class SortOperator(InterestedOperator[SortState]):
             self._interest.ignored += len(numbers)
 
     def idle_waiting_on(self) -> Port | None:
-        """The input, while rows are held: a promise may release them though no row comes."""
+        """The input, while rows are held: a punctuation may release them though no row comes."""
         return 0 if self.buffered() else None
 
     def runs(self) -> int:

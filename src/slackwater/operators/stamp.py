@@ -1,6 +1,6 @@
 """Gives rows the processing time as their time: what an operator that needs times does to latent time-stamps.
 
-The runner tells the time by on_tick before each batch, so the operator itself reads no clock.
+The runner passes the time by on_tick before each batch, so the operator itself reads no clock.
 Paper: Bai et al., ICDE 2007, section 5 (latent time-stamps).
 
 Invariant: stamps never go back.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StampOperator(Operator[Instant]):
-    """Replaces every start by the latest tick; punctuations, which speak of other times, are left out."""
+    """Replaces every start by the latest tick; punctuations, which are of other times, are left out."""
 
     __slots__ = ("_no_rows", "_now", "_punctuated_until")
     ticks = True
@@ -46,7 +46,7 @@ class StampOperator(Operator[Instant]):
         return Emission((EventBatch(batch.payload, np.full(batch.rows, self._now, dtype=np.int64)),))
 
     def on_demand(self) -> Emission:
-        """Promise the latest tick: whatever comes will be stamped with it or later."""
+        """Punctuate at the latest tick: whatever comes will be stamped with it or later."""
         if self._now <= self._punctuated_until:
             return NOTHING
         self._punctuated_until = self._now

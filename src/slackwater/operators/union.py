@@ -1,6 +1,6 @@
 """Puts several ordered streams together into one ordered stream.
 
-An input that sends nothing holds the others back until a punctuation or an event says how far it has come; the
+An input that sends nothing holds the others back until a punctuation or an event shows how far it has come; the
 operator names that input, so that the runner can ask its source (idle_waiting_on).
 Paper: Bai et al., ICDE 2007, figures 5 and 6.
 
@@ -66,7 +66,7 @@ class UnionOperator(InterestedOperator[UnionState]):
         ready = [EventBatch.concat(batches) for batches in self._room.release() if batches]
         woven = [weave_batches(ready)] if len(ready) > 1 else ready
         if woven:
-            # On an ordered stream an event says as much as a punctuation at its own time.
+            # On an ordered stream an event is as good as a punctuation at its own time.
             self._emitted_until = woven[0].start.item(-1)
         if self._room.complete_before > self._emitted_until:
             self._emitted_until = self._room.complete_before
@@ -90,6 +90,6 @@ class UnionOperator(InterestedOperator[UnionState]):
         return UnionState(self._room.snapshot(), self._emitted_until)
 
     def check(self) -> None:
-        """Assert the invariants of the waiting room, and that nothing is said that inputs could contradict."""
+        """Assert the invariants of the waiting room, and that nothing is emitted that inputs could contradict."""
         self._room.check()
         assert self._emitted_until <= self._room.complete_before

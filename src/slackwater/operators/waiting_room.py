@@ -62,7 +62,7 @@ class WaitingRoom:
             register, first = self._frontier.register(port), data.start.item(0)
             if first < register:
                 raise BrokenOrder.by(self._where, f"input {port}, time {first}", f"time {register}")
-            # On an ordered input an event says as much as a punctuation at its own time.
+            # On an ordered input an event is as good as a punctuation at its own time.
             self._frontier.advance(port, data.start.item(-1))
             self._held[port].append(data)
             self.peak = max(self.peak, self._rows + data.rows if self._rows else 0)

@@ -1,13 +1,13 @@
 """Rewrites the interval of every event to the windows it falls into.
 
 One event becomes one row (tumbling, sliding) or one row per window (hopping). Punctuations are translated to the
-greatest promise that still holds. Its former times stay with the event, as payload columns. A row without a time is in
+greatest one that still holds. Its former times stay with the event, as payload columns. A row without a time is in
 no window: it stays one row, without a time and with no end known. A window that would end past all times that int64 has
 ends at FOREVER: it has the same events, and is complete when the stream ends.
 
 Invariant: output punctuations never go back. Tumbling and sliding keep the order of their input. Hopping does not:
-the windows of a later event reach back behind those of an earlier one. So on an ordered input it says after every
-batch, by a punctuation, what the order of the input had said.
+the windows of a later event reach back behind those of an earlier one. So on an ordered input it states after every
+batch, by a punctuation, what had followed from the order of the input.
 Cost: O(elements in and out); nothing is buffered.
 """
 
@@ -43,10 +43,10 @@ def windowed_schema(schema: EventSchema, step: str = "window") -> EventSchema:
 
 
 class WindowOperator(InterestedOperator[Instant]):
-    """Assigns windows. `ordered` says that the input is ordered by start; `schema` is that of the input.
+    """Assigns windows. `ordered`: the input is ordered by start; `schema` is that of the input.
 
     With `panes_of` the windows are panes of others: an event that has no place in those is refused, as they would.
-    Its state is the last punctuation that it said, BEGINNING where the window keeps the order of its input.
+    Its state is the last punctuation that it emitted, BEGINNING where the window keeps the order of its input.
     """
 
     __slots__ = ("_done_before", "_no_rows", "_panes_of", "_punctuated_until", "_schema", "_speaks", "_step", "_window")
@@ -100,12 +100,12 @@ class WindowOperator(InterestedOperator[Instant]):
         return self._interest.keep(batch, batch.data().start >= self._done_before)
 
     def snapshot(self) -> Instant:
-        """Return the last punctuation said."""
+        """Return the last punctuation emitted."""
         return self._punctuated_until
 
     def _rewritten(self, batch: EventBatch) -> EventBatch:
         if not batch.rows:
-            return EventBatch(self._no_rows, self._promises(batch.start), None, batch.kind)
+            return EventBatch(self._no_rows, self._punctuations(batch.start), None, batch.kind)
         back = self._window.back(batch.start)
         count = self._window.count(batch.start)
         if self._schema.time.untimed:
@@ -119,7 +119,7 @@ class WindowOperator(InterestedOperator[Instant]):
             hops = self._panes_of
             self._refuse_overflow(batch, hops.back(batch.start), hops)
         first, punctuated_at = batch.start - back, batch.punctuated_at()
-        first[punctuated_at] = self._promises(batch.start[punctuated_at])
+        first[punctuated_at] = self._punctuations(batch.start[punctuated_at])
         if count is None:
             return EventBatch(self._payload(batch), first, self._ends(first, punctuated_at), batch.kind)
         count[punctuated_at] = 1
@@ -147,12 +147,12 @@ class WindowOperator(InterestedOperator[Instant]):
         ends[punctuated_at] = start[punctuated_at]
         return ends
 
-    def _promises(self, punctuations: Times) -> Times:
-        # What the operator said of its own may already be more than what the input says now.
+    def _punctuations(self, punctuations: Times) -> Times:
+        # What the operator has punctuated of its own may already be further than the input is now.
         return np.maximum(self._window.punctuations(punctuations), self._punctuated_until)
 
     def _progress_after(self, batch: EventBatch, windowed: EventBatch) -> list[EventBatch]:
-        """Return the punctuation that stands for the order of the input, if it says anything new."""
+        """Return the punctuation that stands for the order of the input, if it is news."""
         self._punctuated_until = max(self._punctuated_until, int(windowed.punctuations().max(initial=BEGINNING)))
         events = batch.data().start
         if not len(events):

@@ -1,4 +1,4 @@
-"""How often a step says what is complete: every so many rows, every so much application time, or with each batch.
+"""How often a step punctuates: every so many rows, every so much application time, or with each batch.
 
 The instants that a cadence names are places in the stream, not moments of a clock. Those of rows and of time do not
 depend on how the stream was cut into batches.

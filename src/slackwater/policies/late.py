@@ -1,4 +1,4 @@
-"""What becomes of rows that come after their time was said to be complete."""
+"""What becomes of rows that come after a punctuation had passed their time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Late:
 
     @classmethod
     def divert(cls) -> Late:
-        """Send them to the late output, with the bound they missed and by how much. The right choice when in doubt.
+        """Send them to the late output, with the bound they missed and by how much. The right choice if unsure.
 
         The late output has the columns of the stream, then `late_bound` and `late_by`. A null `late_by` means that the
         row had no time: see `untimed_is_late` of stream().
@@ -56,7 +56,7 @@ class Late:
 
     @classmethod
     def raise_error(cls) -> Late:
-        """Stop the query at the first one, with LateEvent. Choose it when the source has promised there is none.
+        """Stop the query at the first one, with LateEvent. Choose it when the source guarantees that there is none.
 
         A row that is late because it has no time stops it with BadTime.
         """
@@ -67,6 +67,6 @@ class Late:
 
 
 def not_a_policy(got: object) -> PlanError:
-    """Say what was to be chosen for late rows."""
+    """The error for what is no choice for late rows."""
     hint = "choose Late.divert(), Late.drop(), Late.adjust() or Late.raise_error()"
     return PlanError(message("late= takes a Late policy", {"got": repr(got)}, hint))

@@ -22,7 +22,7 @@ class LeftOutRows:
         """Send them to an output of their own, with the replica they are from and the reason.
 
         That output has the columns of the replicas, then `replica`, the number of the replica as it was given to
-        merge_replicas() (where a column tells replicas apart, that column instead), and `left_out`:
+        merge_replicas() (where a column names the replicas, that column instead), and `left_out`:
 
         "contradicted"          the replica that led lacked the event, or who had it was detached
         "passed over"           the row came when the output had passed its time; it may have been emitted before, for
@@ -36,7 +36,7 @@ class LeftOutRows:
 
     @classmethod
     def drop(cls) -> LeftOutRows:
-        """Leave them out; they are only counted. Right for replicas that are what their name says."""
+        """Leave them out; they are only counted. Right for replicas that are true copies."""
         return cls(diverted=False)
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class LeftOutRows:
 
 
 def require_policy(chosen: object) -> None:
-    """Refuse what does not say what becomes of rows that are left out."""
+    """Refuse what is no choice for rows that are left out."""
     if not isinstance(chosen, LeftOutRows):
         hint = "choose LeftOutRows.divert() or LeftOutRows.drop()"
         raise PlanError(message("left_out= takes a LeftOutRows policy", {"got": repr(chosen)}, hint))

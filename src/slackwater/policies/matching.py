@@ -18,7 +18,7 @@ class Overlap:
     """
 
     def describe(self, *, calendar: bool) -> str:  # noqa: ARG002 - the same for both kinds of time
-        """Say it in the words of explain()."""
+        """As explain() shows it."""
         return "while both last"
 
 
@@ -51,7 +51,7 @@ class Within:
         return cls(distance, distance)
 
     def describe(self, *, calendar: bool) -> str:
-        """Say it in the words of explain().
+        """As explain() shows it.
 
         >>> Within(5, 0).describe(calendar=False)
         'right within 5 after left or left within 0 after right'

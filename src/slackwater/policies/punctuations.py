@@ -1,4 +1,4 @@
-"""When a live source says how far it has come."""
+"""When a live source punctuates."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class When(Enum):
 
 @dataclass(frozen=True)
 class Punctuations:
-    """When a live source punctuates, and how much it may promise.
+    """When a live source punctuates, and how far.
 
-    A source stamped by the clock can promise the present. A source that brings its own times can promise
+    A source stamped by the clock can punctuate at the present. A source that brings its own times can punctuate at
     t + elapsed - delta: the last time it sent, plus the time that has passed since, minus the greatest skew
     between two arrivals (Bai et al., ICDE 2007, section 5).
     """

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """Tells the time, in microseconds UTC. It never goes back."""
+    """Gives the time, in microseconds UTC. It never goes back."""
 
     def now(self) -> Instant:
         """Return the present instant, not before any returned earlier."""
@@ -33,7 +33,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to; for tests, replays and notebooks.
+    """A clock that moves only when it is moved; for tests, replays and notebooks.
 
     >>> clock = ManualClock(100)
     >>> clock.advance(5)

@@ -45,7 +45,7 @@ class Frontier:
         return self._registers[port]
 
     def advance(self, port: Port, complete_before: Instant) -> bool:
-        """Raise one register (never lower it); say whether the frontier moved. Cost: O(ports)."""
+        """Raise one register (never lower it); return whether the frontier moved. Cost: O(ports)."""
         if complete_before <= self._registers[port]:
             return False
         self._registers[port] = complete_before

@@ -20,7 +20,7 @@ Duration: TypeAlias = int
 """A length of application time, in the units of Instant."""
 
 BEGINNING: Instant = -(2**63)
-"""Before every event: the punctuation of a stream that has promised nothing yet."""
+"""Before every event: the punctuation of a stream of which nothing is complete yet."""
 
 UNTIMED: Instant = BEGINNING
 """The start of a row that came without a time, on streams that let such rows in.

@@ -1,4 +1,4 @@
-"""Says whether an output can still follow its replicas, whatever they say next.
+"""Checks whether an output can still follow its replicas, whatever they send next.
 
 An output is compatible with its inputs when, for every way in which the inputs can go on and end up equivalent,
 the output can go on to the same temporal table. LMerge must keep this true at every instant.
@@ -71,9 +71,9 @@ def check_compatible(output: TemporalTable, inputs: Sequence[TemporalTable]) -> 
     """Raise Incompatible for the first of C1, C2, C3 that does not hold; payload and start must be a key.
 
     >>> from slackwater.temporal.table import TemporalEvent, TemporalTable
-    >>> said = TemporalTable([TemporalEvent("A", 2, 16)], complete_before=14)
-    >>> check_compatible(TemporalTable([TemporalEvent("A", 2)], complete_before=11), [said])
-    >>> print(first_violation(TemporalTable([], complete_before=11), [said]))
+    >>> replica = TemporalTable([TemporalEvent("A", 2, 16)], complete_before=14)
+    >>> check_compatible(TemporalTable([TemporalEvent("A", 2)], complete_before=11), [replica])
+    >>> print(first_violation(TemporalTable([], complete_before=11), [replica]))
     C3: half frozen event of an input is not half frozen in the output
     """
     _refuse(first_violation(output, inputs))
@@ -138,17 +138,17 @@ def first_multiset_violation(output: TemporalTable, inputs: Sequence[TemporalTab
 def _beyond_all_inputs(output: TemporalTable, inputs: Sequence[TemporalTable]) -> Iterator[Violation]:
     furthest = max(table.complete_before for table in inputs)
     if output.complete_before > furthest:
-        said, allowed = (format_instant(instant, calendar=False) for instant in (output.complete_before, furthest))
-        yield Violation("C1", f"output is complete before {said}, the inputs only before {allowed}")
+        complete, allowed = (format_instant(instant, calendar=False) for instant in (output.complete_before, furthest))
+        yield Violation("C1", f"output is complete before {complete}, the inputs only before {allowed}")
 
 
 def _what_may_be_there(output: TemporalTable, sightings: _Sightings) -> Iterator[Violation]:
     """C2: every output event that can no longer be removed is one that the inputs will have, too."""
-    said: dict[Key, TemporalEvent] = {}
+    known: dict[Key, TemporalEvent] = {}
     for event in output:
-        if event.key in said:
-            yield Violation("C2", "output has two events of one payload and start", (said[event.key], event))
-        said[event.key] = event
+        if event.key in known:
+            yield Violation("C2", "output has two events of one payload and start", (known[event.key], event))
+        known[event.key] = event
         there = sightings.get(event.key, [])
         freeze = freeze_of(event, output.complete_before)
         if freeze is Freeze.HALF_FROZEN and not any(_supports(seen, output.complete_before) for seen in there):

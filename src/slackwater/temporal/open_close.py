@@ -113,7 +113,7 @@ def from_open_close(elements: Iterable[OpenClose]) -> list[Element]:
 
 
 def to_open_close(elements: Iterable[Element]) -> list[OpenClose]:
-    """Turn inserts and adjusts into opens and closes; refuse what opens and closes cannot say.
+    """Turn inserts and adjusts into opens and closes; refuse what opens and closes cannot express.
 
     They cannot remove an event, nor have an event that lasts for no time, nor two of one payload that overlap, not
     even in passing: a payload whose events come in another order than that of time is refused, too.

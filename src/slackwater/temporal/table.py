@@ -1,4 +1,4 @@
-"""The temporal table: what a stream says, however it says it.
+"""The temporal table: the events of a stream, in whatever order and with whatever revisions they come.
 
 Any prefix of a physical stream reconstitutes to a multiset of events (payload, [start, end)). Two streams are
 equivalent when their tables are equal, whatever the order, the revisions and the punctuations on the way.
@@ -50,9 +50,9 @@ class TemporalEvent:
 
 
 class TemporalTable:
-    """An immutable multiset of events, and the last punctuation that was said about them.
+    """An immutable multiset of events, and the last punctuation of them.
 
-    Equality compares the events only: how far a stream has promised to be complete is not part of what it says.
+    Equality compares the events only: how far a stream is complete is no part of its events.
 
     >>> print(TemporalTable([TemporalEvent("B", 8, 10), TemporalEvent("A", 6, 12)], complete_before=11))
     complete before 11
@@ -125,7 +125,7 @@ class TableBuilder:
         self.complete_before: Instant = BEGINNING if table is None else table.complete_before
 
     def table(self) -> TemporalTable:
-        """Return what was said so far. Cost: O(events)."""
+        """Return what has come so far. Cost: O(events)."""
         return TemporalTable(self._counts.elements(), self.complete_before)
 
     def add(self, element: Element) -> None:
@@ -191,7 +191,7 @@ def temporal_table_of(stream: Stream, upto: int | None = None) -> TemporalTable:
 
 
 def equivalent(a: Stream, b: Stream, upto: tuple[int, int] | None = None) -> bool:
-    """Whether two streams, or the prefixes of their first upto[0] and upto[1] elements, say the same."""
+    """Whether two streams, or the prefixes of their first upto[0] and upto[1] elements, have the same events."""
     upto_a, upto_b = (None, None) if upto is None else upto
     return temporal_table_of(a, upto_a) == temporal_table_of(b, upto_b)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kernels.progress.split_by_lateness import NEVER, Stretches, deal, follow, put_between
+from slackwater.kernels.progress.split_by_lateness import NEVER, Stretches, bands_of, follow, put_between
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 _NOTHING = np.empty(0, dtype=np.int64)
@@ -68,7 +68,7 @@ def test_a_row_is_in_the_band_whose_number_of_bounds_it_misses(
     stretches = Stretches(_column(*first), bounds, behind=True)
     stretch_of = [max(k for k, start in enumerate(first) if start <= row) for row in range(len(times))]
     wanted = [int((bounds[k] > time).sum()) for k, time in zip(stretch_of, times, strict=True)]
-    assert deal(_column(*times), stretches).tolist() == wanted
+    assert bands_of(_column(*times), stretches).tolist() == wanted
     assert stretches.bounds_at(np.arange(len(times))).tolist() == [bounds[k, -1] for k in stretch_of]
 
 

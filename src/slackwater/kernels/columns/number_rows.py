@@ -79,7 +79,7 @@ def fill_table(table: NDArray[np.int32], hashes: Column) -> None:
 
 @kernel(f"void({_READ}, {_READ}, {_READ}, {_READ}, boolean[::1])")
 def compare_rows(offsets: Column, words: Column, ones: Column, others: Column, equal: NDArray[np.bool_]) -> None:
-    """Say of each pair of rows, given by two columns of row numbers, whether the two are equal.
+    """Find of each pair of rows, given by two columns of row numbers, whether the two are equal.
 
     >>> import numpy as np
     >>> equal = np.empty(2, dtype=np.bool_)

@@ -1,6 +1,6 @@
-"""Finds how far each band's promise reaches at every place of a batch, and deals the rows to the bands.
+"""Finds how far each band is complete at every place of a batch, and splits the rows into bands by lateness.
 
-The rows between two changes of the promises are a stretch: all of them are judged by the same bounds, one per band.
+The rows between two punctuations are a stretch: whether they are late depends on the same bounds, one per band.
 A batch has few stretches and many rows, so that rows are only looked at in plain runs over a stretch.
 Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue: Revisiting Disorder in High-Performance Log Analytics.
 ICDE 2018, section V-A (the partition operator).
@@ -42,31 +42,31 @@ _READ = "Array(int64, 1, 'C', readonly=True)"
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """The rows of a batch, cut where a promise changes."""
+    """The rows of a batch, cut where a bound changes."""
 
     first: NDArray[np.int64]
-    """The first row of each stretch; the rows before it had come when its bounds were promised."""
+    """The first row of each stretch; the rows before it had come when its bounds were reached."""
 
     bounds: NDArray[np.int64]
-    """One line per stretch, one column per band. The first line is what had been promised before the batch."""
+    """One line per stretch, one column per band. The first line is what the bounds were before the batch."""
 
     behind: bool
     """Whether a row is older than the first band allows."""
 
     def punctuations(self, band: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What a band promises in this batch: how many rows came before each punctuation, and the punctuations."""
+        """How a band is punctuated in this batch: how many rows came before each punctuation, and the punctuations."""
         bounds = self.bounds[:, band]
         rises = bounds[1:] > bounds[:-1]
         return self.first[1:][rises], bounds[1:][rises]
 
     def bounds_at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The bounds of the last band by which these rows are judged."""
+        """The bounds of the last band that these rows are compared with."""
         return self.bounds[np.searchsorted(self.first, rows, side="right") - 1, -1]
 
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def _bound(high_water: int, patience: int, complete_before: int, step: int, shift: int) -> int:
-    """The high water less the patience, or what the input has promised if that is more; within int64.
+    """The high water less the patience, or the punctuation of the input if that is more; within int64.
 
     With a grid, the last line of it that is not after that. The end of time stays what it is.
     """
@@ -109,7 +109,7 @@ def _look(rows: NDArray[np.int64], line: int, high_water: int) -> tuple[int, int
 def _follow(
     times: NDArray[np.int64],
     places: NDArray[np.int64],
-    promises: NDArray[np.int64],
+    punctuations: NDArray[np.int64],
     patiences: NDArray[np.int64],
     every_rows: int,
     every_time: int,
@@ -123,17 +123,17 @@ def _follow(
     high_water, punctuated_high_water = progress[HIGH_WATER], progress[PUNCTUATED_HIGH_WATER]
     since, complete_before = progress[ROWS_SINCE], progress[COMPLETE_BEFORE]
     line = _next_line(high_water, every_time)
-    row, promise, last, behind = 0, 0, -1, False
+    row, punctuation, last, behind = 0, 0, -1, False
     rises = True
     while True:
-        # The line of bounds is written in any case, and kept if it says anything new.
+        # The line of bounds is written in any case, and kept if it is news.
         for band in range(len(patiences)):
             bounds[last + 1, band] = _bound(punctuated_high_water, patiences[band], complete_before, step, shift)
             rises |= last >= 0 and bounds[last + 1, band] > bounds[last, band]
         if rises:
             last += 1
             first[last] = row
-        stop = places[promise] if promise < len(places) else len(times)
+        stop = places[punctuation] if punctuation < len(places) else len(times)
         if every_rows != NEVER:
             stop = min(stop, row + (every_rows - since))
         seen, least, high_water = _look(times[row:stop], line, high_water)
@@ -141,9 +141,9 @@ def _follow(
         row, since, rises = row + seen, since + seen, False
         if (every_rows != NEVER and since == every_rows) or high_water >= line:
             punctuated_high_water, since, line = high_water, 0, _next_line(high_water, every_time)
-        elif promise < len(places) and row == places[promise]:
-            complete_before = max(complete_before, promises[promise])
-            promise += 1
+        elif punctuation < len(places) and row == places[punctuation]:
+            complete_before = max(complete_before, punctuations[punctuation])
+            punctuation += 1
         else:
             break
     progress[HIGH_WATER], progress[PUNCTUATED_HIGH_WATER] = high_water, punctuated_high_water
@@ -152,17 +152,17 @@ def _follow(
 
 
 @kernel(f"void({_READ}, {_READ}, Array(int64, 2, 'C', readonly=True), int16[::1])")
-def _deal(
+def _count_bounds(
     times: NDArray[np.int64], first: NDArray[np.int64], bounds: NDArray[np.int64], bands: NDArray[np.int16]
 ) -> None:
     """Count, for each row, the bounds it is older than: as they fall from band to band, that is its band."""
     for stretch in range(len(first)):
         stop = first[stretch + 1] if stretch + 1 < len(first) else len(times)
-        rows, dealt = times[first[stretch] : stop], bands[first[stretch] : stop]
+        rows, found = times[first[stretch] : stop], bands[first[stretch] : stop]
         for band in range(bounds.shape[1]):
             bound = bounds[stretch, band]
             for i in range(len(rows)):
-                dealt[i] += rows[i] < bound
+                found[i] += rows[i] < bound
 
 
 @kernel("int64(int64, Array(int16, 1, 'C', readonly=True), int64[::1])")
@@ -199,10 +199,10 @@ def follow(
     progress: NDArray[np.int64],
     grid: tuple[int, int] = (NO_GRID, 0),
 ) -> Stretches:
-    """Follow the promises of all bands through the rows of a batch; `progress` is overwritten.
+    """Follow the bounds of all bands through the rows of a batch; `progress` is overwritten.
 
     `inputs` are the punctuations of the input: how many rows came before each, and the punctuations. `every` is the
-    cadence, in rows and in time. Promises lie on the lines of the grid: how far these are apart, and where one of them
+    cadence, in rows and in time. Bounds lie on the lines of the grid: how far these are apart, and where one of them
     is, from 0 to that.
 
     >>> nothing = np.empty(0, dtype=np.int64)
@@ -214,21 +214,21 @@ def follow(
     """
     every_rows, every_time = every
     instants = len(times) if every_time else (len(times) + int(progress[ROWS_SINCE])) // max(every_rows, 1)
-    room = 1 + instants + len(inputs[0]) + 1  # one more: a line is written before it is known to say anything
+    room = 1 + instants + len(inputs[0]) + 1  # one more: a line is written before it is known to be news
     first, bounds = np.empty(room, dtype=np.int64), np.empty((room, len(patiences)), dtype=np.int64)
     count, behind = _follow(times, *inputs, patiences, every_rows, every_time, *grid, progress, first, bounds)
     return Stretches(first[:count], bounds[:count], bool(behind))
 
 
-def deal(times: NDArray[np.int64], stretches: Stretches) -> NDArray[np.int16]:
+def bands_of(times: NDArray[np.int64], stretches: Stretches) -> NDArray[np.int16]:
     """The band of each row; one more than the last band for rows that are too late for all.
 
     >>> stretches = Stretches(np.array([0, 1]), np.array([[4, 2], [8, 3]]), behind=True)
-    >>> deal(np.array([4, 7, 2, 8]), stretches).tolist()
+    >>> bands_of(np.array([4, 7, 2, 8]), stretches).tolist()
     [0, 1, 2, 0]
     """
     bands = np.zeros(len(times), dtype=np.int16)
-    _deal(times, stretches.first, stretches.bounds, bands)
+    _count_bounds(times, stretches.first, stretches.bounds, bands)
     return bands
 
 

@@ -1,4 +1,4 @@
-"""Finds the first time that is behind one before it: the check of every stream that is said to be in order."""
+"""Finds the first time that is behind one before it: the check of every stream that is declared to be in order."""
 
 from __future__ import annotations
 

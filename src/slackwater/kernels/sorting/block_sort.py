@@ -1,7 +1,7 @@
 """Sorts blocks of events, all that is needed for it in the processor's cache, each by what it is like.
 
 A block that is in order is left alone. One that seldom falls back is copied, and its late events are moved to their
-places; any other, and one whose events are late by much, is dealt to cells (cell_sort).
+places; any other, and one whose events are late by much, is bucketed in cells (cell_sort).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOVES: Final = 2
 """Places that events may be moved on average in such a try."""
 
 _ALIKE: Final = 16
-"""Blocks that are dealt to cells without a try after one that failed: those that follow each other are alike."""
+"""Blocks that are bucketed in cells without a try after one that failed: those that follow each other are alike."""
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
 
@@ -35,11 +35,11 @@ _READ = "Array(int64, 1, 'C', readonly=True)"
 class BlockSorter:
     """Sorts one block after the other."""
 
-    __slots__ = ("_dealt", "cells")
+    __slots__ = ("_untried", "cells")
 
     def __init__(self) -> None:
         self.cells = CellSorter()
-        self._dealt = 0
+        self._untried = 0
 
     def sort(self, times: Column, first_row: int, room: Piece) -> Piece:
         """Sort a block into `room` and return that; a block that is in order is returned as it is.
@@ -51,12 +51,12 @@ class BlockSorter:
         falls, least, greatest = _look_at(times)
         if falls == 0:
             return Piece(times, np.arange(first_row, first_row + len(times)))
-        if falls * _SELDOM < len(times) and not self._dealt:
+        if falls * _SELDOM < len(times) and not self._untried:
             _copy_numbered(times, first_row, *room)
             if settle(*room, _MOVES * len(times)):
                 return room
-            self._dealt = _ALIKE
-        self._dealt -= self._dealt > 0
+            self._untried = _ALIKE
+        self._untried -= self._untried > 0
         return self.cells.sort([Unsorted.whole(times, np.array([first_row]))], least, greatest, room)
 
 

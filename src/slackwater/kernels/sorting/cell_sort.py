@@ -1,4 +1,4 @@
-"""Sorts (time, row) pairs by dealing them to cells of time: no comparisons, but for the few that share a cell.
+"""Sorts (time, row) pairs by bucketing them in cells of time: no comparisons, but for the few that share a cell.
 
 There are about two cells for each pair. Count what falls into each, lay the cells end to end, put every pair into its
 cell; then let neighbours that are still in the wrong order change places. On a stream that is nearly in order, all of
@@ -7,9 +7,9 @@ this walks along memory nearly in order, too.
 Cells are equally long. Where times crowd in few of them (nights between days, or a clock that is years wrong and makes
 neighbours of all others), a sample of the times is put in order, and as many cells lie between any two of its marks.
 
-Pairs are dealt in the order in which they are given, so ties keep that.
+Pairs are bucketed in the order in which they are given, so ties keep that.
 
-Cost: O(n) where the sample tells how times are spread; O(n log n) otherwise.
+Cost: O(n) where the sample shows how times are spread; O(n log n) otherwise.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class CellSorter:
         return self._ties > 0
 
     def _laid_out(self, number: int, numbers: Cells) -> tuple[Cells, int]:
-        """Say where each of so many cells begins, and how many pairs are in those that are crowded."""
+        """Find where each of so many cells begins, and how many pairs are in those that are crowded."""
         self._cells = _at_least(number, self._cells)
         cells = self._cells[:number]
         cells.fill(0)
@@ -166,7 +166,7 @@ def _along(parts: Sequence[Unsorted], numbers: Cells) -> Iterator[tuple[Unsorted
 
 
 def _marks(parts: Sequence[Unsorted], least: int, greatest: int) -> Column:
-    """Times with as many pairs between any two of them, as far as a sample tells."""
+    """Times with as many pairs between any two of them, as far as a sample shows."""
     sample = sample_of(parts, 4 * _MARKS, least, greatest)
     if not len(sample):
         return np.full(_MARKS, least)

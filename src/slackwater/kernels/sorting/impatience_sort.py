@@ -2,8 +2,8 @@
 
 The idea is Impatience sort's (Chandramouli, Goldstein, Li. ICDE 2018, section III): keep what waits in sorted runs, cut
 their heads off at a punctuation, merge the heads, forget runs that are empty. What differs is the grain. The paper
-deals event by event, and each event then waits for the search and the store of the one before it. Here blocks of
-65,536 events are sorted in the processor's cache, and whole pieces are dealt:
+appends event by event, and each event then waits for the search and the store of the one before it. Here blocks of
+65,536 events are sorted in the processor's cache, and whole pieces are appended:
 
     times ──> block ──sorted──> what is younger than all before ──> the main run          (most of it, nearly always)
                                 the rest ─────────────────────────> stragglers            (cut and merged when due)
@@ -60,7 +60,7 @@ class SorterState:
     """Times, rows, heads and ends of each block."""
 
     staged: tuple[Column, ...] = ()
-    rows_dealt: int = 0
+    rows_taken: int = 0
     main_tail: int = _BEGINNING
     straggler_tail: int = _BEGINNING
 
@@ -80,7 +80,7 @@ class ImpatienceSorter:
     """
 
     __slots__ = (
-        "_blocks", "_in_blocks", "_main", "_main_tail", "_rows_dealt", "_staged",
+        "_blocks", "_in_blocks", "_main", "_main_tail", "_rows_taken", "_staged",
         "_staged_least", "_staged_rows", "_straggler_tail", "_stragglers",
     )  # fmt: skip
 
@@ -92,7 +92,7 @@ class ImpatienceSorter:
         self._staged = list(state.staged)
         self._staged_rows = sum(map(len, self._staged))
         self._staged_least = min((int(times.min()) for times in self._staged), default=_FOREVER)
-        self._rows_dealt = state.rows_dealt
+        self._rows_taken = state.rows_taken
         # The greatest time that ever went to the main run, and to stragglers.
         self._main_tail = state.main_tail
         self._straggler_tail = state.straggler_tail
@@ -126,33 +126,33 @@ class ImpatienceSorter:
         self._staged.append(times)
         self._staged_rows += len(times)
         if self._staged_rows >= BLOCK:
-            self._deal_staged()
+            self._append_staged()
         else:
             self._staged_least = min(self._staged_least, int(times.min()))
 
-    def _deal_staged(self) -> None:
+    def _append_staged(self) -> None:
         times = self._staged[0] if len(self._staged) == 1 else np.concatenate(self._staged)
         self._staged, self._staged_rows, self._staged_least = [], 0, _FOREVER
         if not self._stragglers and self._in_blocks + len(times) <= _FEW:
-            self._deal_few(times)
+            self._append_few(times)
             return
         for first in range(0, len(times), BLOCK):
-            self._deal(np.ascontiguousarray(times[first : first + BLOCK]))
+            self._append(np.ascontiguousarray(times[first : first + BLOCK]))
 
-    def _deal_few(self, times: Column) -> None:
-        """Sort new events together with all that wait, where these are few: one call costs less than to deal them."""
-        new = Piece(times, np.arange(self._rows_dealt, self._rows_dealt + len(times)))
-        self._rows_dealt += len(times)
+    def _append_few(self, times: Column) -> None:
+        """Sort new events together with all that wait, where these are few: one call costs less than to append them."""
+        new = Piece(times, np.arange(self._rows_taken, self._rows_taken + len(times)))
+        self._rows_taken += len(times)
         self._in_blocks += len(times)
         waiting = concat([*self._main, new])
         order = np.argsort(waiting.times, kind="stable")  # those that came later lie behind, and so do they where tied
         self._main = deque([Piece(waiting.times[order], waiting.rows[order])])
         self._main_tail = max(self._main_tail, int(self._main[0].times[-1]))
 
-    def _deal(self, times: Column) -> None:
+    def _append(self, times: Column) -> None:
         """Sort a block; what is younger than everything before goes to the main run, the rest straggles."""
-        first_row = self._rows_dealt
-        self._rows_dealt += len(times)
+        first_row = self._rows_taken
+        self._rows_taken += len(times)
         self._in_blocks += len(times)
         if self._mostly_late(times) and (natural_runs := Stragglers.in_long_runs(times, first_row)) is not None:
             self._straggle(natural_runs)
@@ -172,7 +172,7 @@ class ImpatienceSorter:
             self._main.append(on_time)
 
     def _mostly_late(self, times: Column) -> bool:
-        """Whether most of a block is older than the youngest event before it, as far as a sample tells."""
+        """Whether most of a block is older than the youngest event before it, as far as a sample shows."""
         sample = times[::_SAMPLED]
         late = int(np.count_nonzero(sample < max(self._main_tail, self._straggler_tail)))
         return 2 * late > len(sample)
@@ -188,7 +188,7 @@ class ImpatienceSorter:
     def release(self, complete_before: int) -> list[Piece]:
         """Hand out all that is older than a bound: pieces that are in order, one after the other."""
         if self._staged_least < complete_before:
-            self._deal_staged()
+            self._append_staged()
         main = _cut_off(self._main, complete_before)
         pieces = list(_merged(main, self._due_stragglers(complete_before)))
         self._in_blocks -= sum(len(piece.times) for piece in pieces)
@@ -209,7 +209,7 @@ class ImpatienceSorter:
         """Return all that is remembered. Cost: O(blocks); no event is copied."""
         stragglers = tuple((b.times, b.rows, b.heads, b.ends) for b in self._stragglers)
         return SorterState(
-            tuple(self._main), stragglers, tuple(self._staged), self._rows_dealt, self._main_tail, self._straggler_tail
+            tuple(self._main), stragglers, tuple(self._staged), self._rows_taken, self._main_tail, self._straggler_tail
         )
 
     def check(self) -> None:

@@ -73,8 +73,8 @@ def _greatest_distance(times: NDArray[np.int64], records: NDArray[np.int64]) -> 
 
 
 @kernel(f"int64({_READ}, int64[::1], int64)")
-def _deal(times: NDArray[np.int64], tails: NDArray[np.int64], runs: int) -> int:
-    """Deal times onto runs whose last times are strictly decreasing; return how many runs there are then."""
+def _append_to_runs(times: NDArray[np.int64], tails: NDArray[np.int64], runs: int) -> int:
+    """Append times to runs whose last times are strictly decreasing; return how many runs there are then."""
     for i in range(len(times)):
         low, high = 0, runs
         while low < high:
@@ -123,17 +123,17 @@ def count_runs(times: NDArray[np.int64]) -> int:
     return int(_count_falls(times)) + 1 if len(times) else 0
 
 
-def deal_onto_runs(times: NDArray[np.int64], tails: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """Go on dealing times onto ordered runs, first fit; return the runs' last times, strictly decreasing.
+def append_to_runs(times: NDArray[np.int64], tails: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """Go on appending times to ordered runs, first fit; return the runs' last times, strictly decreasing.
 
     Their number is the least number of ordered runs that can be interleaved to give the column (Proposition 3.1).
     Cost: O(n log runs).
 
-    >>> deal_onto_runs(np.array([2, 6, 5, 1, 4, 3, 7, 8])).tolist()
+    >>> append_to_runs(np.array([2, 6, 5, 1, 4, 3, 7, 8])).tolist()
     [8, 5, 4, 3]
     """
     known = 0 if tails is None else len(tails)
     room = np.empty(known + len(times), dtype=np.int64)
     if tails is not None:
         room[:known] = tails
-    return room[: _deal(times, room, known)]
+    return room[: _append_to_runs(times, room, known)]

@@ -59,7 +59,7 @@ def sort_times(times: Column) -> Piece:
 
 
 def _often_late(times: Column) -> bool:
-    """Whether many events are older than one long before them, as far as a sample tells."""
+    """Whether many events are older than one long before them, as far as a sample shows."""
     sample = times[::_SAMPLED]
     return bool(np.count_nonzero(sample < np.maximum.accumulate(sample)) > _SELDOM_LATE * len(sample))
 

@@ -1,4 +1,4 @@
-"""Computes aggregates of all events that share an interval and keys, and says each once, when it is complete.
+"""Computes aggregates of all events that share an interval and keys, and emits each once, when it is complete.
 
 A group is complete when no later event can start where it starts: when its start lies before `complete_before`.
 Known by punctuations, or by the events themselves on an ordered input; so the operator needs progress, not order.
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def aggregate_schema(
     schema: EventSchema, keys: Sequence[str], aggregates: Mapping[str, Aggregate], step: str = "aggregate"
 ) -> EventSchema:
-    """Return the schema after an aggregation (time columns, keys, aggregates), or say why it cannot work."""
+    """Return the schema after an aggregation (time columns, keys, aggregates), or refuse what cannot work."""
     grouping = Grouping.of(schema.payload, keys, aggregates, step)
     times = [column.name for column in schema.time_columns()]
     for name in aggregates:
@@ -62,7 +62,7 @@ class AggregateState:
 
 
 class AggregateOperator(InterestedOperator[AggregateState]):
-    """Groups by interval and keys. `ordered` says that each event of the input closes the time before it.
+    """Groups by interval and keys. `ordered`: each event of the input closes the time before it.
 
     With `panes` the intervals of events are panes, and the answers are those of the windows made of them.
     """
@@ -115,7 +115,7 @@ class AggregateOperator(InterestedOperator[AggregateState]):
         return self._send(self._windows(before, bound), bound)
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
-        """Release every group, and say that none will follow."""
+        """Release every group, and end the output."""
         if self._panes is not None:
             return self._send(self._windows(self._complete_before(), FOREVER), FOREVER)
         done = self._open.release(FOREVER)
@@ -170,7 +170,7 @@ class AggregateOperator(InterestedOperator[AggregateState]):
         return answers if since == BEGINNING else answers.keep_rows(answers.ends() > since)
 
     def idle_waiting_on(self) -> Port | None:
-        """The input, while groups are open: a promise may close them though no event comes."""
+        """The input, while groups are open: a punctuation may close them though no event comes."""
         return 0 if len(self._open) else None
 
     def buffered(self) -> int:

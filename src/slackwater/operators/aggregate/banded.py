@@ -1,6 +1,6 @@
 """Computes aggregates at several latencies in one pass: early answers soon, fuller ones later, none computed twice.
 
-Input i carries the events of patience band i, in any order, and punctuations that say how far the band is complete.
+Input i carries the events of patience band i, in any order, and punctuations that state how far the band is complete.
 Output i answers from bands 0 to i, when all of them are complete. A group that goes out of one band is not
 forgotten: its partial result moves on to the next, to be merged with what comes later.
 Paper: Chandramouli, Goldstein, Li. Impatience Is a Virtue. ICDE 2018, section V-B (the advanced framework); partial
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Instant
 
 BAND = pa.field("band", pa.int32(), nullable=False)
-"""The column that says from which band an answer is: of answers for one group the greatest band counts."""
+"""The column that names from which band an answer is: of answers for one group the greatest band counts."""
 
 
 def banded_schema(

@@ -1,7 +1,7 @@
 """Holds the one current partial result of each open group, found by interval and keys, and replaced when rows come.
 
 Partials never change, and lie as they were made: each update puts the touched groups, as they are now, into a new one.
-What the older ones have of these groups is out of date from then on. A number for each group says in which partial it
+What the older ones have of these groups is out of date from then on. A number for each group names in which partial it
 is current, and where. Eight partials of one size class are put together, of what is current in them, and so is a
 partial of which more than half is out of date; so they are O(log n), and hold at most twice what is open.
 
@@ -102,7 +102,7 @@ class CurrentGroups:
         return self._open
 
     def update(self, new: Partial) -> Update:
-        """Take a partial of new rows into the groups that it has; say how these were before, and are now."""
+        """Take a partial of new rows into the groups that it has; return how these were before, and are now."""
         numbers = self._numbered(new)
         chunks = self._chunk_of[numbers]
         places = np.flatnonzero(chunks != _NOWHERE)
@@ -225,7 +225,7 @@ class CurrentGroups:
 
 
 def identity_codec(grouping: Grouping, step: str = "aggregate_early") -> RowCodec:
-    """What tells groups apart, as bytes: their interval and their keys."""
+    """What distinguishes groups, as bytes: their interval and their keys."""
     times = [pa.field("start", pa.int64()), pa.field("end", pa.int64())]
     return RowCodec(pa.schema([*times, *(key.with_type(comparable_type(key.type)) for key in grouping.keys)]), step)
 

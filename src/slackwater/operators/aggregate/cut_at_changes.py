@@ -2,7 +2,7 @@
 
 An event that lasts for [1, 9), beside one of the same keys that lasts for [4, 6), comes out as [1, 4), [4, 6), [6, 9);
 the other as [4, 6). Pieces of one group either share an interval or do not overlap, so an aggregation of the pieces
-says the value over the events alive, for every maximal interval in which they stay the same:
+gives the value over the events alive, for every maximal interval in which they stay the same:
 
        a  1--------9              1--4--6--9
        b     4--6         ->         4--6            count:  1, 2, 1
@@ -113,7 +113,7 @@ class CutAtChangesOperator(Operator[CutAtChangesState]):
         return number_groups(np.zeros(len(self._alive), dtype=np.int64), columns).numbers
 
     def idle_waiting_on(self) -> Port | None:
-        """The input, while events live: a promise may settle pieces though no event comes."""
+        """The input, while events live: a punctuation may settle pieces though no event comes."""
         return 0 if len(self._alive) else None
 
     def buffered(self) -> int:

@@ -1,18 +1,18 @@
-"""Computes aggregates of all events that share an interval and keys, tells them at once, and revises them later.
+"""Computes aggregates of all events that share an interval and keys, emits them at once, and revises them later.
 
 The answers are those of aggregate, and so are the groups; but nobody waits for them. After each batch every group that
-is new or has another answer now is told: what was told of it is removed, the new answer is inserted. A group that can
-get no more rows, because its start lies before `complete_before`, is forgotten: its last answer stands.
+is new or has another answer now is emitted: what was emitted of it is removed, the new answer is inserted. A group that
+can get no more rows, because its start lies before `complete_before`, is forgotten: its last answer stands.
 
     batch   rows ... punctuation(t) rows ...
     out     changes by the rows before it, punctuation(t), changes by the rows after it
 
-A punctuation t is true of the output as of the input: whatever is told later, removals too, concerns a group that
-starts at t or after. Of several punctuations in a batch only the furthest is passed on: the others would say less, in
+A punctuation t is true of the output as of the input: whatever is emitted later, removals too, concerns a group that
+starts at t or after. Of several punctuations in a batch only the furthest is passed on: the others would be less, in
 the same breath.
 
 Invariants: the table of the output is at any time the aggregate of all rows so far, and at a punctuation that of all
-rows before it; so neither depends on how the input was cut. How often an answer is told on the way there does.
+rows before it; so neither depends on how the input was cut. How often an answer is emitted on the way there does.
 Cost: O(rows in), and what the groups that they touch hold; see current_groups.
 """
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 def early_schema(
     schema: EventSchema, keys: Sequence[str], aggregates: Mapping[str, Aggregate], step: str = "aggregate_early"
 ) -> EventSchema:
-    """Return the schema of the answers, that of an aggregate, or say why answers could not be told apart."""
+    """Return the schema of the answers, that of an aggregate, or refuse answers that could not be distinguished."""
     answers = aggregate_schema(schema, keys, aggregates, step)
     RowCodec(answers.payload, step)
     return answers
@@ -69,7 +69,7 @@ class EarlyAggregateState:
 
 
 class EarlyAggregateOperator(Operator[EarlyAggregateState]):
-    """Groups by interval and keys. `ordered` says that each event of the input closes the time before it."""
+    """Groups by interval and keys. `ordered`: each event of the input closes the time before it."""
 
     __slots__ = (
         "_answers",
@@ -106,34 +106,34 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
         self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
-        """Tell what the rows change, those before the furthest punctuation first, and pass that on between."""
+        """Emit what the rows change, those before the furthest punctuation first, and pass that on between."""
         assert insert_only(batch), "an aggregated stream has no adjusts"
         self._progress = self._progress.after(batch, self._where, ordered=self._ordered)
-        told, rest, punctuated_at = [], batch, batch.punctuated_at()
+        emitted, rest, punctuated_at = [], batch, batch.punctuated_at()
         if len(punctuated_at):
             furthest = int(punctuated_at[np.argmax(batch.start[punctuated_at])])
-            promised = int(batch.start[furthest])
-            if promised > self._punctuated_until:
-                told = [*self._tell(batch.slice(0, furthest)), *self._promise(promised)]
+            bound = int(batch.start[furthest])
+            if bound > self._punctuated_until:
+                emitted = [*self._update(batch.slice(0, furthest)), *self._punctuate(bound)]
                 rest = batch.slice(furthest, len(batch))
-        told += self._tell(rest)
-        # On an ordered input the rows themselves say more than the punctuations.
-        told += self._promise(self._progress.complete_before)
-        return Emission(tuple(told))
+        emitted += self._update(rest)
+        # On an ordered input the rows themselves are further than the punctuations.
+        emitted += self._punctuate(self._progress.complete_before)
+        return Emission(tuple(emitted))
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
-        """Forget every group, and say that no answer will change any more."""
-        return Emission(tuple(self._promise(FOREVER)))
+        """Forget every group, and end the output: no answer will change any more."""
+        return Emission(tuple(self._punctuate(FOREVER)))
 
-    def _promise(self, complete_before: Instant) -> list[EventBatch]:
+    def _punctuate(self, complete_before: Instant) -> list[EventBatch]:
         if complete_before <= self._punctuated_until:
             return []
         self._punctuated_until = complete_before
         self._groups.release(complete_before)
         return [punctuation_like(self._no_rows, complete_before)]
 
-    def _tell(self, stretch: EventBatch) -> list[EventBatch]:
-        """Take in the rows of a stretch, and tell the answers that are other now, in order of their groups."""
+    def _update(self, stretch: EventBatch) -> list[EventBatch]:
+        """Take in the rows of a stretch, and emit the answers that are other now, in order of their groups."""
         if not stretch.rows:
             return []
         update = self._groups.update(Partial.of(stretch.data(), self._grouping))
@@ -154,7 +154,7 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
         return [EventBatch(payload, start, np.where(is_removal, start, end), kind, prior_end=end)]
 
     def _changes(self, update: Update, answers: EventBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which groups of `before` were told otherwise than they are now, and which groups of `now` are to be told."""
+        """Which groups of `before` have another answer now, and which groups of `now` are to be emitted."""
         former = len(update.before)
         unchanged = np.zeros(former, dtype=np.bool_)
         if former:
@@ -162,12 +162,12 @@ class EarlyAggregateOperator(Operator[EarlyAggregateState]):
             rows = self._answers.encode(answers.payload.select([what.answer.name for what in self._grouping.recipes]))
             ones, others = np.arange(former), former + update.places
             compare_rows(rows.offsets // WORD, rows.words, ones, others, unchanged)
-        to_tell = np.ones(len(update.now), dtype=np.bool_)
-        to_tell[update.places[unchanged]] = False
-        return np.flatnonzero(~unchanged), np.flatnonzero(to_tell)
+        to_emit = np.ones(len(update.now), dtype=np.bool_)
+        to_emit[update.places[unchanged]] = False
+        return np.flatnonzero(~unchanged), np.flatnonzero(to_emit)
 
     def buffered(self) -> int:
-        """How many groups are open. They wait for nothing: all of them were told."""
+        """How many groups are open. They wait for nothing: all of them were emitted."""
         return len(self._groups)
 
     def peak_buffered(self) -> int:

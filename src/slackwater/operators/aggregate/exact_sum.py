@@ -4,7 +4,7 @@ A float64 is a whole number of 53 bits times a power of two. It is written here 
 fixed place. Digits of one place are plain integers, so adding them is exact and in any order the same. Only the final
 sum is rounded to a float, once, to nearest even: the result is that of math.fsum.
 
-Limits: 2**31 rows per group. Infinities and NaN have places of their own: inf - inf is NaN, as IEEE 754 says.
+Limits: 2**31 rows per group. Infinities and NaN have places of their own: inf - inf is NaN, as IEEE 754 has it.
 Cost: up to three digits per row; a group holds one digit per place in use, three for numbers of like size, at most 67.
 """
 

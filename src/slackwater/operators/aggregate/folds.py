@@ -3,7 +3,7 @@
 A fold keeps its state in one of two forms. A ColumnFold has one value per group, a column beside the group's keys. A
 MemberFold has any number of members per group, in a flat table with the number of the group in front.
 
-Law: merging is associative and independent of how rows were dealt to parts, so the answer is, too.
+Law: merging is associative and independent of how rows were split into parts, so the answer is, too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Numbers the groups of rows that have equal keys, and brings keys into a form in which equal values are equal bytes.
 
-Arrow compares bytes: it would tell -0.0 from 0.0 and one NaN from another, and it cannot put two dictionaries
+Arrow compares bytes: it would distinguish -0.0 from 0.0 and one NaN from another, and it cannot put two dictionaries
 together. Here dictionaries are decoded, zeros and NaNs made one; `in_own_type` brings a column back.
 """
 
@@ -54,7 +54,7 @@ def in_own_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def key_fields(payload: pa.Schema, keys: Sequence[str], step: str) -> tuple[pa.Field, ...]:
-    """Look up the columns to group by, or say why one of them cannot be used."""
+    """Look up the columns to group by, or refuse one that cannot be used."""
     for place, key in enumerate(keys):
         if key not in payload.names:
             raise SchemaMismatch.missing(step, key, payload.names)

@@ -56,11 +56,11 @@ class GroupRows:
     aggregates: Mapping[str, Aggregate]
     step: str
     counted: bool = True
-    """Whether rows say how many events they stand for."""
+    """Whether rows have a count of the events they stand for."""
 
     @property
     def event_count_column(self) -> str:
-        """The column that says how many events a row stands for. No key or aggregate is called so: it is longer."""
+        """The column with how many events a row stands for. No key or aggregate is called so: it is longer."""
         return "events" + "_" * max(map(len, (*self.keys, *self.aggregates)))
 
     @cached_property
@@ -72,15 +72,15 @@ class GroupRows:
 
     def summed_up(self, events: EventBatch) -> Partial:
         """Sum up events, among which are no punctuations."""
-        return Partial.of(events, self._said)
+        return Partial.of(events, self._written)
 
     def summed_up_by_band(self, events: EventBatch, bands: NDArray[np.int64], number: int) -> list[Partial]:
         """Sum up the events of each of several bands, at once. Those of further bands are left out."""
-        return Partial.of_bands(events, bands, number, self._said)
+        return Partial.of_bands(events, bands, number, self._written)
 
     def rows(self, summed_up: Partial) -> EventBatch:
         """Write what was summed up as rows, in order of interval."""
-        keys = [in_own_type(*one) for one in zip(summed_up.keys, (key.type for key in self._said.keys), strict=True)]
+        keys = [in_own_type(*one) for one in zip(summed_up.keys, (key.type for key in self._written.keys), strict=True)]
         states, count = summed_up.states[: len(self._grouping.column_folds)], summed_up.states[-1:]
         members = [_as_lists(table, summed_up.origin, len(summed_up)) for table in summed_up.members]
         columns = dict(zip(self.keys, keys, strict=True))
@@ -90,7 +90,7 @@ class GroupRows:
         return EventBatch.inserts(payload, summed_up.starts, summed_up.ends)
 
     def partial(self, rows: EventBatch) -> Partial:
-        """The partial result that rows say, however many they stand for; they must be in order of interval."""
+        """The partial result that rows hold, however many they stand for; they must be in order of interval."""
         columns = rows.payload.columns
         keys, values = columns[: len(self.keys)], columns[len(self.keys) : len(columns) - self.counted]
         states = values[: len(self._grouping.column_folds)]
@@ -108,8 +108,8 @@ class GroupRows:
         return Grouping.of(self.events.payload, self.keys, self.aggregates, self.step)
 
     @cached_property
-    def _said(self) -> Grouping:
-        """What rows say: the same, and how many events there are, if that is counted, last of all states."""
+    def _written(self) -> Grouping:
+        """What rows hold: the same, and how many events there are, if that is counted, last of all states."""
         if not self.counted:
             return self._grouping
         aggregates = {**self.aggregates, self.event_count_column: count()}

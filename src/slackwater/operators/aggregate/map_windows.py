@@ -39,7 +39,7 @@ WindowFunction: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table
 
 
 def mapped_schema(schema: EventSchema, answers: pa.Schema, step: str = "map_windows") -> EventSchema:
-    """Return the schema of the answers (time columns, then theirs), or say why it cannot be."""
+    """Return the schema of the answers (time columns, then theirs), or refuse what cannot be."""
     times = [column.name for column in schema.time_columns()]
     names = [*times, *answers.names]
     for name in answers.names:
@@ -81,7 +81,7 @@ class MapWindowsState:
 
 
 class MapWindowsOperator(Operator[MapWindowsState]):
-    """Calls a function once per window. `ordered` says that each event of the input closes the time before it.
+    """Calls a function once per window. `ordered`: each event of the input closes the time before it.
 
     `answers` are the columns that the function must answer; columns of another order, or of types that can be cast
     without loss, are brought into theirs.
@@ -111,17 +111,17 @@ class MapWindowsOperator(Operator[MapWindowsState]):
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Take the rows in; answer for the windows that the batch as a whole completes."""
-        said = self._progress.complete_before
+        before = self._progress.complete_before
         self._progress = self._progress.after(batch, self._where, ordered=self._ordered)
         self._sort.on_batch(port, batch.data())
         bound = self._progress.complete_before
-        if bound <= said:
+        if bound <= before:
             return NOTHING
-        # The sort goes by punctuations alone; one of our own also tells it what the order of the input says.
+        # The sort goes by punctuations alone; one of our own also passes on what follows from the order of the input.
         return self._send(self._sort.on_batch(port, punctuation_like(self._schema.no_rows, bound)), bound)
 
     def on_end(self, port: Port) -> Emission:
-        """Answer for every window, and say that none will follow."""
+        """Answer for every window, and end the output."""
         return self._send(self._sort.on_end(port), FOREVER)
 
     def _send(self, complete: Emission, complete_before: Instant) -> Emission:
@@ -150,7 +150,7 @@ class MapWindowsOperator(Operator[MapWindowsState]):
 
     def _in_planned_columns(self, answer: pa.RecordBatch) -> pa.RecordBatch:
         if not answer.num_columns and not answer.num_rows:
-            return self._no_answers  # what Arrow makes of an empty list: it says nothing, in whatever columns
+            return self._no_answers  # what Arrow makes of an empty list: it has no rows, in whatever columns
         return in_planned_columns(answer, self._no_answers.schema)
 
     def _joined(self, answers: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -159,7 +159,7 @@ class MapWindowsOperator(Operator[MapWindowsState]):
             return no_columns(sum(answer.num_rows for answer in answers))
         try:
             together = pa.concat_batches(answers)
-        except pa.ArrowException as cause:  # such as dictionaries of more words than their numbers can tell apart
+        except pa.ArrowException as cause:  # such as dictionaries of more words than their numbers can distinguish
             raise StepFailed.at(self._step, None, None, cause) from cause
         return pa.RecordBatch.from_arrays(together.columns, schema=planned)
 
@@ -184,7 +184,7 @@ class MapWindowsOperator(Operator[MapWindowsState]):
         return self._sort.ignored_rows()
 
     def idle_waiting_on(self) -> Port | None:
-        """The input, while rows are held: a promise may complete their windows though no row comes."""
+        """The input, while rows are held: a punctuation may complete their windows though no row comes."""
         return self._sort.idle_waiting_on()
 
     def buffered(self) -> int:
@@ -198,8 +198,8 @@ class MapWindowsOperator(Operator[MapWindowsState]):
     def check(self) -> None:
         """Assert the invariants."""
         self._sort.check()
-        said = self._sort.snapshot().progress.punctuated
-        assert said == self._progress.complete_before, (said, self._progress)
+        punctuated = self._sort.snapshot().progress.punctuated
+        assert punctuated == self._progress.complete_before, (punctuated, self._progress)
 
 
 def _by_interval(rows: EventBatch) -> EventBatch:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Duration, Instant
 
 
-_DEALT: Final = 1 << 16
-"""Intervals that can be told apart by 16 bits."""
+_FEW_INTERVALS: Final = 1 << 16
+"""Intervals that can be numbered with 16 bits."""
 
 _FIRST_LOOK: Final = 64
 """Groups whose ends are looked at at once; twice as many each time that all are before a bound."""
@@ -45,7 +45,7 @@ _FIRST_LOOK: Final = 64
 
 @dataclass(frozen=True)
 class PartialState:
-    """What is remembered of a partial: its groups and their members. What is computed of them, a plan says."""
+    """What is remembered of a partial: its groups and their members. What is computed of them is in the plan."""
 
     starts: Times
     ends: Times
@@ -270,7 +270,7 @@ class Partial:
 
 def _numbered(start: Times, end: Times, keys: Sequence[pa.Array], bands: NDArray[np.int64] | None = None) -> Numbered:
     """Number the groups of rows by (start, end), those of one interval by first appearance; by band before that."""
-    # Intervals are few, as a rule: once these are in order, the groups need no more than to be dealt to them.
+    # Intervals are few, as a rule: once these are in order, the groups need no more than to be bucketed by them.
     intervals = number_pairs(start, end)
     order_by = [end, start]
     if bands is not None:
@@ -281,7 +281,7 @@ def _numbered(start: Times, end: Times, keys: Sequence[pa.Array], bands: NDArray
         return _ranked(intervals, in_order)
     groups = number_groups(intervals.numbers, keys)
     of_group = _inverse(in_order)[intervals.numbers[groups.firsts]]
-    if len(in_order) <= _DEALT:
+    if len(in_order) <= _FEW_INTERVALS:
         of_group = of_group.astype(np.uint16)  # NumPy sorts these by their digits
     return _ranked(groups, np.argsort(of_group, kind="stable"))
 

@@ -1,6 +1,6 @@
-"""Sums up the rows of a batch before they are dealt to bands, so that groups are dealt, and rows need not be gathered.
+"""Preaggregates the rows of a batch before they are split into bands: groups are split, and rows need not be gathered.
 
-It does what a punctuate that deals rows, the steps behind it and the aggregate's own grouping would do, in another
+It does what a punctuate that splits rows, the steps behind it and the aggregate's own grouping would do, in another
 order: rows of all bands go through the steps together, and are grouped at once.
 Cost: O(rows); that of the groups behind it.
 """

@@ -1,4 +1,4 @@
-"""Turns the aggregates a user named into folds over the columns of a stream, or says why that cannot be.
+"""Turns the aggregates a user named into folds over the columns of a stream, or refuses what cannot be.
 
 Everything that can be wrong is found here, when a pipeline is built: unknown columns, sums of words, the least of a
 type that has no order.

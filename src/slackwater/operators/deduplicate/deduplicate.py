@@ -1,4 +1,4 @@
-"""Keeps one row of each event that arrives several times; key columns and a span of time say which rows are the same.
+"""Keeps one row of each event that arrives several times; key columns and a span of time define which ones.
 
 Of each key, rows are looked at in order of time. The first is an *original*; rows that come at most `within` after it
 repeat it; the next one after that is an original again. Of an original and the rows that repeat it one is kept, the
@@ -67,7 +67,7 @@ class DeduplicateState:
 
 
 class DeduplicateOperator(Operator[DeduplicateState]):
-    """Leaves out repeats. `ordered` says that each event of the input closes the time before it.
+    """Leaves out repeats. `ordered`: each event of the input closes the time before it.
 
     >>> import pyarrow as pa
     >>> from slackwater.events.schema import EventSchema
@@ -155,7 +155,7 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         return complete
 
     def on_end(self, port: Port) -> Emission:
-        """Look at every row, and say that none will follow."""
+        """Look at every row, and end the output."""
         waiting = self._in_order_before(FOREVER) if self._ordered else self._sort.on_end(port).batches
         return self._send(waiting, self._progress.complete_before, FOREVER)
 
@@ -164,12 +164,12 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         self._known.forget_before(_back(bound, self._within))
         if self._keep is Keep.FIRST:
             return Emission.of(*kept, punctuation_like(self._no_rows, bound))
-        promised = self._promise(bound)
-        if promised <= self._promise(before):
+        until = self._complete_before(bound)
+        if until <= self._complete_before(before):
             return NOTHING
-        return Emission.of(*self._latest.release(promised), punctuation_like(self._no_rows, promised))
+        return Emission.of(*self._latest.release(until), punctuation_like(self._no_rows, until))
 
-    def _promise(self, bound: Instant) -> Instant:
+    def _complete_before(self, bound: Instant) -> Instant:
         """How far the output is complete: rows before that have originals that nothing repeats any more."""
         if self._keep is Keep.FIRST or bound == FOREVER:  # past which there is no row that could
             return bound
@@ -214,7 +214,7 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         return self._duplicates
 
     def idle_waiting_on(self) -> Port | None:
-        """The input, while rows are held: a promise may release them though no row comes."""
+        """The input, while rows are held: a punctuation may release them though no row comes."""
         return 0 if self.buffered() else None
 
     def buffered(self) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Column = NDArray[np.int64]
 
 _MOST_COLUMNS = 63
-"""As many columns have a bit each in the word that says which values are null."""
+"""As many columns have a bit each in the word that marks which values are null."""
 
 
 class Words(NamedTuple):

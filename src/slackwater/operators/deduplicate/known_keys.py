@@ -149,7 +149,7 @@ class KnownKeys:
         self._forgotten = max(self._forgotten, bound)
 
     def set_latest(self, begun_by: Column, rows: Column) -> None:
-        """Say, for some originals, which row is kept of their groups; those that are too old are passed over."""
+        """Return, for some originals, which row is kept of their groups; those that are too old are passed over."""
         here = begun_by >= self._first
         self._originals[begun_by[here] - self._first, kernel.LATEST] = rows[here]
 

@@ -31,7 +31,7 @@ _SMALL: Final = 65_536
 
 @dataclass(frozen=True)
 class PieceState:
-    """A piece as it is stored. Its columns are never changed, but for the bits that say which rows are left."""
+    """A piece as it is stored. Its columns are never changed, but for the bits that mark which rows are left."""
 
     rows: EventBatch
     numbers: Column

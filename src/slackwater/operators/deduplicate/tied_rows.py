@@ -49,7 +49,7 @@ def choose_among_ties(rows: EventBatch, firsts: Rows, others: Rows, columns: Seq
 
 
 def _numbers(column: pa.Array, firsts: Rows, others: Rows) -> Iterator[Rows]:
-    """A column as whole numbers in the order of its values, nulls told apart in front; nothing if all rows agree."""
+    """A column as whole numbers in the order of its values, nulls separately in front; nothing if all rows agree."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type) and column.type != pa.uint64():

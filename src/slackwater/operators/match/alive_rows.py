@@ -88,7 +88,7 @@ class AliveRows:
         return self.nodes[: self.rows, UNTIL]
 
     def add(self, rows: EventBatch, codes: Codes, known: int) -> None:
-        """Store rows whose lifetime says when partners may start, without chaining them yet: kernels do that.
+        """Store rows whose lifetime is when partners may start, without chaining them yet: kernels do that.
 
         `codes` are below `known`.
         """

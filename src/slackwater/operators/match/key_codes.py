@@ -30,7 +30,7 @@ NO_KEY = -1
 
 
 class KeyCodes:
-    """Numbers the keys it meets.
+    """Numbers the keys it gets.
 
     >>> codes = KeyCodes(["k"])
     >>> codes.encode(pa.record_batch({"k": ["a", "b", None, "a"]})).tolist()

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MATCHED_AT = "matched_at"
-"""The name of the column that says when two events matched."""
+"""The name of the column of when two events matched."""
 
 MATCHED_UNTIL = "matched_until"
-"""The name of the column that says when two events stopped matching."""
+"""The name of the column of when two events stopped matching."""
 
 
 def matched_schema(left: EventSchema, right: EventSchema, on: Sequence[str], interval: bool, step: str) -> EventSchema:
-    """Return the schema of matched events, or say why these streams cannot be matched.
+    """Return the schema of matched events, or refuse streams that cannot be matched.
 
     >>> clicks = EventSchema.of(pa.schema({"at": pa.int64(), "user": pa.string()}), time="at")
     >>> matched_schema(clicks, clicks, ["user"], interval=False, step="join").columns

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class MatchingState:
     """What a matching operator remembers.
 
-    The rows alive are whole, as users see them; the lifetime of each says when a partner may start.
+    The rows alive are whole, as users see them; the lifetime of each is when a partner may start.
     """
 
     room: WaitingRoomState
@@ -50,7 +50,7 @@ class MatchingState:
 
 
 class MatchingOperator(Operator[MatchingState]):
-    """Matches the rows of two ordered inputs; what matches is for subclasses to say.
+    """Matches the rows of two ordered inputs; what matches is for subclasses to decide.
 
     With `waits` False the inputs are stamped in the order in which they are processed: whatever arrives starts no
     earlier than anything before it on either input, so that nothing has to wait.
@@ -105,7 +105,7 @@ class MatchingOperator(Operator[MatchingState]):
         if waited:  # what comes to nobody, and goes at once, does not wait
             self._peak = max(self._peak, self.buffered())
         if not self._waits and len(batch):
-            # What arrives on one input is a promise about the other.
+            # What arrives on one input counts as a punctuation of the other.
             self._room.take(1 - port, batch.punctuation(int(batch.start.max())))
         return self._send()
 
@@ -119,7 +119,7 @@ class MatchingOperator(Operator[MatchingState]):
         matched = self._match(left, right) if left is not None or right is not None else None
         sent = [] if matched is None else [matched]
         if matched is not None:
-            # On an ordered stream an event says as much as a punctuation at its own time.
+            # On an ordered stream an event is as good as a punctuation at its own time.
             self._emitted_until = int(matched.start[-1])
         if self._room.complete_before > self._emitted_until:
             self._emitted_until = self._room.complete_before
@@ -191,7 +191,7 @@ class MatchingOperator(Operator[MatchingState]):
         return MatchingState(self._room.snapshot(), self._emitted_until, tuple(side.alive(now) for side in self._sides))
 
     def check(self) -> None:
-        """Assert the invariants of room, keys and windows, and that nothing is said that inputs could contradict."""
+        """Assert the invariants of room, keys and windows, and that nothing is emitted that inputs could contradict."""
         self._room.check()
         self._keys.check()
         now = self._room.complete_before
