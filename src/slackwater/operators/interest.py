@@ -2,7 +2,8 @@
 
 A merge that has emitted everything before an instant does not look at what a slower replica sends of the time before
 it. It passes that back to the steps above it; those spare themselves the work, and the slower replica catches up
-(fast-forward). Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section V-D.
+(fast-forward).
+Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section V-D.
 
 Invariant: the bound never goes back. Punctuations always pass: they state how far a stream is, not what it holds.
 Cost: one comparison per batch without feedback, one per row with it; a copy of the rows that stay, if any goes.

@@ -42,7 +42,8 @@ def copy_ranges(
 
 @kernel(f"void({_BYTES}, int64, {_TIMES}, int64[::1])")
 def walk_rows(data: NDArray[np.uint8], width: int, places: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
-    """Find where rows begin that lie end to end: each has `width` bytes, and as many more as some of them count.
+    """Find where rows begin that lie end to end: each has `width` bytes, and as many more as its numbers at `places`
+    add.
 
     Rows are filled up to whole words of eight bytes.
     """

@@ -8,8 +8,8 @@ can get no more rows, because its start lies before `complete_before`, is forgot
     out     changes by the rows before it, punctuation(t), changes by the rows after it
 
 A punctuation t is true of the output as of the input: whatever is emitted later, removals too, concerns a group that
-starts at t or after. Of several punctuations in a batch only the furthest is passed on: the others would be less, in
-the same breath.
+starts at t or after. Of several punctuations in a batch only the furthest is passed on: the others
+add nothing to it.
 
 Invariants: the table of the output is at any time the aggregate of all rows so far, and at a punctuation that of all
 rows before it; so neither depends on how the input was cut. How often an answer is emitted on the way there does.

@@ -135,6 +135,8 @@ class MergeByColumnOperator(Operator[ByColumnState]):
     """
 
     __slots__ = (
+        "_advanced_elsewhere",
+        "_advances_by_batch",
         "_alone_from",
         "_by",
         "_cadence",
@@ -149,8 +151,6 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         "_patience",
         "_ports",
         "_punctuators",
-        "_reached_elsewhere",
-        "_reaches_by_batch",
         "_schema",
         "_step",
         "_untimed",
@@ -177,10 +177,10 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         self._by = by
         self._patience = patience
         # The rows of all replicas come before the punctuations of any, as where the rows of a batch come in pieces.
-        self._reaches_by_batch = cadence.unit is CadenceUnit.BATCH
-        self._cadence = DRIVEN_BY_RUNNER if self._reaches_by_batch else cadence
+        self._advances_by_batch = cadence.unit is CadenceUnit.BATCH
+        self._cadence = DRIVEN_BY_RUNNER if self._advances_by_batch else cadence
         # Where the rows of a batch are simultaneous, it is known at its end who has sent rows, and not before.
-        self._reached_elsewhere = self._cadence is DRIVEN_BY_RUNNER
+        self._advanced_elsewhere = self._cadence is DRIVEN_BY_RUNNER
         self._late = late
         self._step = step
         self._names = ReplicaNames(schema, by, step)
@@ -237,9 +237,9 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             parts = {**dict.fromkeys(self._ports, silent), **parts}
             self._complete_before = max(self._complete_before, int(punctuations[-1]))
         emissions += [self._take(name, parts[name]) for name in self._furthest_first(parts, came)]
-        if self._reaches_by_batch:
+        if self._advances_by_batch:
             emissions.append(self.advance_high_water(came))
-        elif not self._reached_elsewhere:
+        elif not self._advanced_elsewhere:
             self._note_active(leading, waiting)
             emissions.append(self._let_take_over())
         return _together(emissions)
@@ -328,7 +328,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         Nor where the rows of a batch are simultaneous: then `advance_high_water` notes who has sent rows.
         """
         leaders = self.leaders()
-        if self._reached_elsewhere or len(leaders) == len(self._punctuators):
+        if self._advanced_elsewhere or len(leaders) == len(self._punctuators):
             return _NO_PLACES, {}
         leading, waiting = [_NO_PLACES], {}
         for part in apart:

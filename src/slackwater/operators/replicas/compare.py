@@ -22,8 +22,7 @@ payload than most; ends are not compared.
 A replica that ends may have been cut off: it is compared up to its last punctuation, and what it did not send after
 that is no contradiction. Nor does what steps above it flush then guarantee anything: it may lack what was still on its
 way. One that is attached late is compared in the events that start from its time on, or from where the comparison had
-come by then. One that is detached is not compared any more. A replica that is complete before FOREVER has
-everything.
+come by then. One that is detached is not compared any more. A replica that is complete before FOREVER has everything.
 
 Invariants: whatever the interleaving, the rows are those of the replicas' temporal tables. Output is not ordered; no
 later row starts before the output's punctuation.

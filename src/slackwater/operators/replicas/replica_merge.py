@@ -6,8 +6,8 @@ that is detached is not listened to any more; attached again, it begins anew.
 
 An input that ends may be complete, or have been cut off: nothing follows from its end. What steps above flush at the
 end of such an input is kept, for it may lack what was still on its way. When all have ended, the one that has come
-furthest is taken to be complete, its flush included, and nothing is held any more; of several that have come
-as far, one that most others agree with.
+furthest is taken to be complete, its flush included, and nothing is held any more; of several that have come as far,
+one that most others agree with.
 Paper: ICDE 2012, section V-B.
 """
 
