@@ -32,7 +32,7 @@ WORKERS_NEED: Final = ("slackwater", "numba", "narwhals", "pandas", "pyarrow")
 """What Python workers import."""
 
 _LONG_ENOUGH: Final = 30
-"""Seconds for a Python to say what it is; one that needs more is not judged."""
+"""Seconds for a Python to name its version; one that needs more is let pass."""
 
 _INTRODUCE_YOURSELF: Final = f"""
 import sys
@@ -121,10 +121,10 @@ def _introduction(python: str) -> Introduction | None:
     """Ask a Python what it is; None if it does not say."""
     command = [python, "-c", _INTRODUCE_YOURSELF]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=_LONG_ENOUGH, check=False)  # noqa: S603
+        printed = subprocess.run(command, capture_output=True, text=True, timeout=_LONG_ENOUGH, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return None
-    version, _, lacks = said.stdout.partition("\n")
+    version, _, lacks = printed.stdout.partition("\n")
     # One that is too old for the second question has answered the first.
     return Introduction(version, tuple(lacks.split())) if re.fullmatch(r"\d+\.\d+", version) else None
 

@@ -166,7 +166,7 @@ def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> Dat
 def _plan_of(roots: Sequence[Node], shards: int) -> ShardPlan:
     for root in roots:
         if not root.properties.insert_only:
-            facts, hint = {"stream": root.line}, "settle() it: then each event is told once, when it is final"
+            facts, hint = {"stream": root.line}, "settle() it: then each event is sent once, when it is final"
             raise PlanError(message("on Spark the rows of a stream that is revised cannot be written yet", facts, hint))
     outputs = {MAIN if number == 1 else f"{MAIN}#{number}": root for number, root in enumerate(roots, start=1)}
     outputs |= {name: SideOutput(step, LATE) for step, name in _names_of_late(roots).items()}

@@ -57,7 +57,7 @@ def require_settings(session: SparkSession, shards: int) -> None:
     """Refuse a session whose own queries could not keep the state of so many shards, or only at great cost.
 
     Spark asks a state store for every partition, though it is empty: with the 200 that a session has unless somebody
-    said otherwise, a micro-batch takes ten times as long.
+    set otherwise, a micro-batch takes ten times as long.
     """
     wrong = {name: value for name, value in _TELLS_ATTEMPTS_APART.items() if session.conf.get(name) != value}
     if int(str(session.conf.get(PARTITIONS))) > shards:

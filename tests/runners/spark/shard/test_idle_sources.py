@@ -84,7 +84,7 @@ def test_what_is_promised_for_silent_sources(example: tuple[IdleTimeout, _Histor
     """
     rule, history = example
     now = history[-1][0] + later
-    assert rule.promises(_heard(rule, history), now) == _slow_promises(rule, history, now)
+    assert rule.punctuations(_heard(rule, history), now) == _slow_promises(rule, history, now)
 
 
 def _looks(rule: IdleTimeout, history: _History) -> list[int]:
@@ -124,8 +124,8 @@ def test_shards_look_again_while_there_is_something_to_see(example: tuple[IdleTi
 def test_nothing_is_promised_past_the_end_of_time() -> None:
     """However long the silence; nor is it ever taken for the end of the source, which is what FOREVER promises."""
     rule, heard = IdleTimeout(1, (True,)), SourceActivity.nothing(1).after(0, {0: FOREVER - 5})
-    assert rule.promises(heard, 3) == {0: FOREVER - 2}
-    assert rule.promises(heard, 100) == {0: FOREVER - 1}
+    assert rule.punctuations(heard, 3) == {0: FOREVER - 2}
+    assert rule.punctuations(heard, 100) == {0: FOREVER - 1}
 
 
 @pytest.mark.parametrize("given", ["0s", "soon", 30, 0.5, True, timedelta(0), timedelta(seconds=-1)])

@@ -80,8 +80,8 @@ class Run:
             self.files(session, self.checkpoint).replace(_record_at(self.checkpoint), self._text())
 
     def _text(self) -> str:
-        said = {name: value for name, value in asdict(self).items() if name not in {"checkpoint", "shared"}}
-        return as_record(state=VERSION, **said)
+        facts = {name: value for name, value in asdict(self).items() if name not in {"checkpoint", "shared"}}
+        return as_record(state=VERSION, **facts)
 
 
 def next_run(session: SparkSession, checkpoint: Place, plan: Mapping[str, str]) -> Run:
@@ -111,9 +111,9 @@ def last_batch_begun(session: SparkSession, run: Run) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
-def as_record(**said: Any) -> str:
+def as_record(**facts: Any) -> str:
     """Write what is known as the text of a file."""
-    return json.dumps({"format": FORMAT, **said})
+    return json.dumps({"format": FORMAT, **facts})
 
 
 def read_record(text: str, place: Place) -> dict[str, Any]:

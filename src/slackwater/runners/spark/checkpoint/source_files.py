@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from slackwater.runners.spark.storage.files import Files
 
 _KNOWN: Final = "v1"
-"""The version of Spark's logs that is known here; of others nothing is said."""
+"""The version of Spark's logs that is known here; of others nothing is checked."""
 
 _MANY: Final = 16
 """From so many files on, their folder is listed."""

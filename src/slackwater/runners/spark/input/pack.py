@@ -49,7 +49,7 @@ class Pack:
     where: str
     chunk_rows: int = CHUNK_ROWS
     replicas_by: str | None = None
-    """The column that tells replicas apart, where one does."""
+    """The column that names replicas, where one does."""
 
     windowing: Sequence[StepNode] = ()
     """What gives rows windows, where they are summed up."""

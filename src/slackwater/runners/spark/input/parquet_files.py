@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from slackwater.runners.spark.source import ColumnTypes, Session
 
 _FOUND: Final = "path string, modificationTime timestamp, length long, content binary"
-"""What Spark tells of a file, of which only the path is asked for: contents are not read then."""
+"""What Spark knows of a file, of which only the path is asked for: contents are not read then."""
 
 _LOCAL: Final = "file:"
 _OPENED_BY_ARROW: Final = frozenset({"", "file", "s3", "s3a", "gs", "hdfs"})

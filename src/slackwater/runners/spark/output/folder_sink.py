@@ -136,8 +136,8 @@ class Claim:
 
     def take(self, session: SparkSession) -> OwnedFolder:
         """Write down whose the folder is, and remove what an earlier run left half-written."""
-        said = {"query": self.run.query, "run": self.run.run, "epoch": self.run.epoch, "plan": dict(self.run.plan)}
-        text = as_record(**said, files=self.sink.format, stretches=[asdict(one) for one in self.stretches])
+        facts = {"query": self.run.query, "run": self.run.run, "epoch": self.run.epoch, "plan": dict(self.run.plan)}
+        text = as_record(**facts, files=self.sink.format, stretches=[asdict(one) for one in self.stretches])
         with writing_to("the folder of a sink", self.place):
             files = self.run.files(session, self.place)
             if not self.new:
@@ -185,8 +185,8 @@ class OwnedFolder:
         staged = f"{self.place.address}/{HIDDEN}/staged/{self.run.run}-{batch_id}" if files.renames else batch
         writer = rows.write.mode("overwrite").format(self.sink.format).options(**self.sink.options)
         writer.save(staged)
-        said = as_record(query=self.run.query, run=self.run.run, batch=batch_id)
-        files.replace(f"{staged}/{HIDDEN}/batch.json", said)
+        facts = as_record(query=self.run.query, run=self.run.run, batch=batch_id)
+        files.replace(f"{staged}/{HIDDEN}/batch.json", facts)
         if files.renames:
             self._publish(files, staged, batch, number)
 

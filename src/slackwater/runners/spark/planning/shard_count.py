@@ -23,14 +23,14 @@ def shards_before(session: SparkSession, checkpoint: str) -> int | None:
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions
 
-    said = functions.regexp_extract("value", rf'"{re.escape(PARTITIONS)}":"(\d+)"', 1).alias("said")
+    stored = functions.regexp_extract("value", rf'"{re.escape(PARTITIONS)}":"(\d+)"', 1).alias("stored")
     try:
-        found = session.read.text(f"{checkpoint}/offsets").select(said).where("said != ''").limit(1).collect()
+        found = session.read.text(f"{checkpoint}/offsets").select(stored).where("stored != ''").limit(1).collect()
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         return None
-    return int(found[0].said) if found else None
+    return int(found[0].stored) if found else None
 
 
 def default_shards(session: SparkSession) -> int:

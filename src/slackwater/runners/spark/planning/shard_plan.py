@@ -7,7 +7,7 @@ shards:
     source ─ where ─ select ┆ punctuate ─ sort ─ aggregate ...
            pipeline            ┆             shard
 
-Where whole windows are judged, rows are even summed up before they are packed (`plan/rewrites/preaggregate_inputs.py`):
+Where whole windows are late or not, rows are even summed up before they are packed (`plan/rewrites/preaggregate.py`):
 
     source ─ where ─ select ─ tumbling ─ sum_up ┆ punctuate ─ in_bands
 """

@@ -1,4 +1,4 @@
-"""Which columns decide the shard of a row, so that all rows that meet in a step are in one shard.
+"""Which columns decide the shard of a row, so that all rows that a step needs together are in one shard.
 
 A step that remembers rows or groups needs those together that have the same keys. Columns that are among the keys of
 every such step, and can be followed up to where rows enter, may decide. Where there are none all rows go to one shard:

@@ -144,16 +144,16 @@ def _both_zoned(left: Value, right: Value) -> bool:
 def _with_nan(sign: _Binary, answer: Column, left: Value, right: Value) -> Column:
     """What Arrow says of NaN: it differs from everything, and nothing else is true of it.
 
-    It is said even where Spark would answer the same, because Spark turns `not x < 1` into `x >= 1`, and looks for that
-    in the statistics of files, which do not count NaN.
+    It is written even where Spark would answer the same, because Spark turns `not x < 1` into `x >= 1`, and looks for
+    that in the statistics of files, which do not count NaN.
     """
     nan = sf.isnan(left.column)
     alone = right.constant is not None and not np.isnan(right.known)
     if not alone:
         nan |= sf.isnan(right.column)
-    said = answer | nan if sign is operator.ne else answer & ~nan
+    answered = answer | nan if sign is operator.ne else answer & ~nan
     # Spark's isnan says no of null, and the answer must be null whatever the other side is.
-    return said if alone else sf.when(left.column.isNotNull() & right.column.isNotNull(), said)
+    return answered if alone else sf.when(left.column.isNotNull() & right.column.isNotNull(), answered)
 
 
 def _is_between(value: Value, lower: Value, upper: Value, *, closed: str) -> Value:
@@ -187,7 +187,7 @@ def _horizontal(sign: _Binary, *values: Value, ignore_nulls: bool) -> Value:
 def _is_in(value: Value, *, other: Any) -> Value:
     require(isinstance(other, list | tuple | set | frozenset | range) and len(other) <= LONGEST_LIST)
     wanted = pa.array(other)
-    # Floats are left to Python: Arrow looks for their bits, which tell 0.0 from -0.0.
+    # Floats are left to Python: Arrow looks for their bits, which differ for 0.0 and -0.0.
     same = value.kind == wanted.type and not is_float(value.kind) and not pa.types.is_boolean(value.kind)
     require(same or (is_integer(value.kind) and is_integer(wanted.type)))
     listed = [literal(scalar).column for scalar in wanted.drop_null()]

@@ -5,7 +5,7 @@ and columns, and fewer cross. A step is taken over only when its rows are exactl
 from the first one on of which this is not known, the operators do the rest.
 
 A row whose time is missing or out of range stops a query in process. So it must not get lost here: where() keeps it,
-and a window gives it no time, until it is met by the operators, who refuse it. Where rows without a time are late, such
+and a window gives it no time, until the operators find it, which refuse it. Where rows without a time are late, such
 a row is one like any other to where(), and windows are left to the operators: a missing time would not stop them.
 
 Cost: one analysis by Spark for each step, about a tenth of a second, when a query starts; nothing per row in Python.

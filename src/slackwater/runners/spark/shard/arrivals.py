@@ -33,7 +33,7 @@ class Arrivals:
     """The greatest time of all events of the micro-batch that took a way in, whichever shard they went to."""
 
     replicas: dict[int, dict[ReplicaName, Span]] = field(default_factory=dict)
-    """From where to where the times of each replica go, for the ways in where a column tells them apart."""
+    """From where to where the times of each replica go, for the ways in where a column names them."""
 
     rows: int = 0
     """How many events came to this shard."""

@@ -9,12 +9,12 @@ calendar time, its time goes on with the clock, so that windows close; sequence 
         newest             newest + 1         newest + 1 + timeout    ... up to the horizon
 
 What is decided depends on what arrived, and when, and on nothing that one shard has and another has not: all shards
-hear of all arrivals, look at the same instants, and promise the same. If a shard that holds nothing did not look, a
+know of all arrivals, look at the same instants, and punctuate the same. If a shard that holds nothing did not look, a
 row that comes late would be late in one shard and in time in another.
 
-Invariants: the instants at which to look rise, and between two arrivals a promise never goes back. There is an end to
-them, the horizon, where nothing can be held any more: one timeout, and the windows of the plan, after the last arrival.
-Cost: O(sources) for each micro-batch and each look.
+Invariants: the instants at which to look rise, and between two arrivals a punctuation never goes back. There is an end
+to them, the horizon, where nothing can be held any more: one timeout, and the windows of the plan, after the last
+arrival. Cost: O(sources) for each micro-batch and each look.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SourceActivity:
     def after(self, now: Instant, newest: Mapping[int, Instant]) -> SourceActivity:
         """Take in a micro-batch: the newest time of each source that sent rows with it.
 
-        A source that sent none but rows without a time has not been heard of.
+        A source that sent none but rows without a time does not count as active.
         """
         newest = {number: time for number, time in newest.items() if time > BEGINNING}
         return SourceActivity(
@@ -86,10 +86,13 @@ class _Silent:
 class IdleTimeout:
     """What becomes of sources that are silent.
 
-    >>> rule, heard = IdleTimeout(timeout=30, calendar=(True, True)), SourceActivity.nothing(2).after(100, {0: 7, 1: 9})
-    >>> rule.promises(heard, 129), rule.promises(heard, 130), rule.promises(heard, 134)
+    >>> rule, activity = (
+    ...     IdleTimeout(timeout=30, calendar=(True, True)),
+    ...     SourceActivity.nothing(2).after(100, {0: 7, 1: 9}),
+    ... )
+    >>> rule.punctuations(activity, 129), rule.punctuations(activity, 130), rule.punctuations(activity, 134)
     ({}, {0: 8, 1: 10}, {0: 12, 1: 14})
-    >>> rule.look_again_at(heard, 100), rule.look_again_at(heard, 130), rule.look_again_at(heard, 132)
+    >>> rule.look_again_at(activity, 100), rule.look_again_at(activity, 130), rule.look_again_at(activity, 132)
     (130, 132, None)
     """
 
@@ -100,66 +103,66 @@ class IdleTimeout:
     """For each source, whether its times are calendar time, which goes on with the clock."""
 
     lasting: Duration | None = 0
-    """How far past the newest time steps may hold something back; None if there is no telling."""
+    """How far past the newest time steps may hold something back; None if nobody knows."""
 
     @classmethod
     def in_plan(cls, plan: ShardPlan, timeout: Duration) -> IdleTimeout:
-        """The rule for the ways into a plan; refuse plans for which a promise that is not kept would lose rows."""
+        """The rule for the ways into a plan; refuse plans in which a wrong punctuation would lose rows."""
         for node in plan.names:
             if not node.traits.trusts_idle_sources:
-                hint = "leave timeout= out: a replica that is silent holds nobody back who tells more"
+                hint = "leave timeout= out: a replica that is silent holds nobody back who has more"
                 dead = "a dead replica would keep advancing by the clock, and make the rows of the others late"
                 raise PlanError(message(dead, {"step": node.line}, hint))
         return cls(timeout, tuple(pipeline.entry.schema.calendar for pipeline in plan.pipelines), _lasting(plan))
 
-    def promises(self, heard: SourceActivity, now: Instant) -> dict[int, Instant]:
+    def punctuations(self, activity: SourceActivity, now: Instant) -> dict[int, Instant]:
         """Up to where each source that is silent by now is taken to be complete."""
-        found = {number: self._silent(heard, number) for number in range(len(self.calendar))}
+        found = {number: self._silent(activity, number) for number in range(len(self.calendar))}
         return {
-            number: self._promise(number, one, now) for number, one in found.items() if one and now >= one.given_up_at
+            number: self._bound(number, one, now) for number, one in found.items() if one and now >= one.given_up_at
         }
 
-    def look_again_at(self, heard: SourceActivity, now: Instant) -> Instant | None:
-        """The next instant, after now, at which a promise may let something go; None if none will.
+    def look_again_at(self, activity: SourceActivity, now: Instant) -> Instant | None:
+        """The next instant, after now, at which a punctuation may let something go; None if none will.
 
         It is the first at which another source is given up; for those that are already, a timeout from now, or when
         their time comes to the horizon.
         """
-        found = [self._next_look(heard, number, now) for number in range(len(self.calendar))]
+        found = [self._next_look(activity, number, now) for number in range(len(self.calendar))]
         return min((instant for instant in found if instant is not None), default=None)
 
-    def _next_look(self, heard: SourceActivity, number: int, now: Instant) -> Instant | None:
-        silent = self._silent(heard, number)
+    def _next_look(self, activity: SourceActivity, number: int, now: Instant) -> Instant | None:
+        silent = self._silent(activity, number)
         if silent is None or now < silent.given_up_at:
             return None if silent is None else silent.given_up_at
         if not self.calendar[number]:
             return None
         if self.lasting is None:
             return now + self.timeout
-        horizon = max(newest for _, newest in self._alike(heard, number)) + 1 + self.lasting
+        horizon = max(newest for _, newest in self._alike(activity, number)) + 1 + self.lasting
         at_horizon = silent.goes_on_from + horizon - silent.complete_before
         return min(now + self.timeout, at_horizon) if now < at_horizon else None
 
-    def _silent(self, heard: SourceActivity, number: int) -> _Silent | None:
-        """How a source counts; None while nothing was heard that it could be judged by."""
-        arrived = heard.arrived[number]
+    def _silent(self, activity: SourceActivity, number: int) -> _Silent | None:
+        """How a source counts; None while nothing has arrived that it could be compared with."""
+        arrived = activity.arrived[number]
         if arrived is not None:
-            return _Silent(arrived + self.timeout, arrived + self.timeout, heard.newest[number] + 1)
-        others = self._alike(heard, number)
-        if heard.begun is None or not others:
+            return _Silent(arrived + self.timeout, arrived + self.timeout, activity.newest[number] + 1)
+        others = self._alike(activity, number)
+        if activity.begun is None or not others:
             return None
         # It counts as having sent what the others have; but that they still send is no reason to wait for it.
-        latest = max(heard.begun, *(at for at, _ in others))
-        return _Silent(heard.begun + self.timeout, latest + self.timeout, max(newest for _, newest in others) + 1)
+        latest = max(activity.begun, *(at for at, _ in others))
+        return _Silent(activity.begun + self.timeout, latest + self.timeout, max(newest for _, newest in others) + 1)
 
-    def _promise(self, number: int, silent: _Silent, now: Instant) -> Instant:
+    def _bound(self, number: int, silent: _Silent, now: Instant) -> Instant:
         went_on = max(now - silent.goes_on_from, 0) if self.calendar[number] else 0
-        # Only a source that has ended promises all times.
+        # Only a source that has ended is complete for all times.
         return min(silent.complete_before + went_on, FOREVER - 1)
 
-    def _alike(self, heard: SourceActivity, number: int) -> list[tuple[Instant, Instant]]:
+    def _alike(self, activity: SourceActivity, number: int) -> list[tuple[Instant, Instant]]:
         """Last arrival and newest time of each source that has sent something, with the same kind of time."""
-        sent = zip(heard.arrived, heard.newest, self.calendar, strict=True)
+        sent = zip(activity.arrived, activity.newest, self.calendar, strict=True)
         return [(at, newest) for at, newest, alike in sent if at is not None and alike == self.calendar[number]]
 
 
@@ -184,8 +187,8 @@ def as_timeout(given: Any) -> Duration | None:
 def _lasting(plan: ShardPlan) -> Duration | None:
     """How far past the newest time a step of a plan may hold something back; None if rows may last for ever.
 
-    A window ends its size after an event at most. What it promises lags behind by as much, and steps that wait for
-    ends, and not for starts, wait for that too. So does what is promised where the last of several rows is kept.
+    A window ends its size after an event at most. Its punctuations lag behind by as much, and steps that wait for
+    ends, and not for starts, wait for that too. So do punctuations where the last of several rows is kept.
     """
     waits_for_ends = any(node.traits.waits_for_ends for node in plan.names)
     if waits_for_ends and any(pipeline.source.schema.until is not None for pipeline in plan.pipelines):

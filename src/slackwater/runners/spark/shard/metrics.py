@@ -42,7 +42,7 @@ class Metrics:
     """Rows of replicas that the one that led lacked, and that are not in the output."""
 
     passed_over_total: int = 0
-    """Rows of replicas whose time the merged stream had passed: emitted before or not, there is no telling."""
+    """Rows of replicas whose time the merged stream had passed: emitted before or not, nobody knows."""
 
     unsent: int = 0
     """Rows of replicas that a merge has neither sent nor left out yet."""
@@ -60,10 +60,10 @@ class Metrics:
     """The start of the first of them; FOREVER if there is none."""
 
     replicas: int = 0
-    """Replicas that a column tells apart and that have appeared; every shard knows the same of them."""
+    """Replicas that a column names and that have appeared; every shard knows the same of them."""
 
     replicas_waiting: int = 0
-    """Those of them whose promises do not count yet."""
+    """Those of them whose punctuations do not count yet."""
 
     replicas_taken_over: int = 0
     """Those that lead because all who led had fallen silent: events may be missing before."""

@@ -121,7 +121,7 @@ class Shard:
     def wake(self, now: Instant) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out what is held back for sources that are silent by now, and find out when to look again."""
         assert self._silence is not None, "without a timeout nobody is woken"
-        for number, bound in self._silence.promises(self._heard, now).items():
+        for number, bound in self._silence.punctuations(self._heard, now).items():
             entry = self._plan.pipelines[number].entry
             operator = self._operators[entry]
             assert isinstance(operator, PunctuateOperator)

@@ -139,9 +139,9 @@ def _number_of(segment: bytes, leaf: Leaf) -> int:
     """The number of a segment: by its bytes, and by what columns they are of, for numbers stand for an object."""
     described = dict(description_of(leaf))
     described["shape"] = described.get("shape", [])[1:]  # how many there are in all is no matter of a part
-    told = sha256(json.dumps(described).encode())  # which processors of today do twice as fast as others
-    told.update(segment)
-    return (int.from_bytes(told.digest()[:8], "little") >> (64 - _NUMBER_BITS)) + _HEAD + 1
+    digest = sha256(json.dumps(described).encode())  # which processors of today do twice as fast as others
+    digest.update(segment)
+    return (int.from_bytes(digest.digest()[:8], "little") >> (64 - _NUMBER_BITS)) + _HEAD + 1
 
 
 def _all_numbers(kept: Mapping[int, tuple[Numbers, Leaf]]) -> set[int]:

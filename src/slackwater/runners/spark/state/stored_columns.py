@@ -1,6 +1,6 @@
 """Columns of a state, as they are stored: as rows, for a segment of their own, or as text, where they are small.
 
-    NumPy arrays    one column of their bytes; type and shape are said beside it
+    NumPy arrays    one column of their bytes; type and shape are written beside it
     Arrow arrays    one column
     Arrow tables    rows of one batch
     record batches  as they are
@@ -121,6 +121,6 @@ def leaf_of_text(described: Described, text: str) -> Leaf:
 
 
 def _array_of(data: bytes | np.ndarray[Any, Any], kind: str, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    # A type with fields is said as a list of their names and types.
-    said: Any = ast.literal_eval(kind) if kind.startswith("[") else kind
-    return np.frombuffer(data, np.lib.format.descr_to_dtype(said)).reshape(shape)
+    # A type with fields is written as a list of their names and types.
+    described: Any = ast.literal_eval(kind) if kind.startswith("[") else kind
+    return np.frombuffer(data, np.lib.format.descr_to_dtype(described)).reshape(shape)

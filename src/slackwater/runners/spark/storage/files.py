@@ -165,7 +165,7 @@ class SparkFiles:
         return True
 
     def create(self, address: str, text: str) -> bool:
-        """Make a file, unless there is one. Two that do so at the same moment are not told apart here."""
+        """Make a file, unless there is one. Two that do so at the same moment are not distinguished here."""
         if self.read(address) is not None:
             return False
         self.replace(address, text)
@@ -233,10 +233,10 @@ def writing_to(what: str, place: Place) -> Iterator[None]:
     except OSError as error:
         raise _unwritable(what, place, f"{type(error).__name__}: {error}") from error
     except Exception as error:
-        said = getattr(error, "java_exception", None)
-        if said is None:
+        cause_in_java = getattr(error, "java_exception", None)
+        if cause_in_java is None:
             raise
-        raise _unwritable(what, place, str(said.toString()).partition("\n")[0]) from error
+        raise _unwritable(what, place, str(cause_in_java.toString()).partition("\n")[0]) from error
 
 
 def _unwritable(what: str, place: Place, cause: str) -> RunError:

@@ -55,7 +55,7 @@ class Place:
 
     @property
     def address(self) -> str:
-        """How Spark is told of it."""
+        """How Spark is given it."""
         return f"{self.scheme}://{self.host}{self.path}"
 
     def holds(self, other: Place) -> bool:

@@ -1,6 +1,6 @@
 """Packed rows: what Spark moves from the tasks that read rows to the shards, as it moves a number.
 
-A packed row is a chunk of events for one shard, or what a task tells every shard of all its rows: how many, and their
+A packed row is a chunk of events for one shard, or what a task sends every shard of all its rows: how many, and their
 greatest time. So all shards know the same of a micro-batch, whichever rows they have, and need not ask each other.
 Where a column distinguishes replicas, the least and the greatest time of each of them are sent, too.
 """
