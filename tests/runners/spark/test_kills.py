@@ -256,9 +256,9 @@ def _with_timers(killed: Any, turns: Sequence[Sequence[pa.Table]], instants: Seq
             arrivals = Arrivals()
             for row in packed:
                 arrivals.add(row)
-            released = shard.take(arrivals, now)
+            released = shard.on_micro_batch(arrivals, now)
         elif due is not None and due <= now:
-            released = shard.wake(due)
+            released = shard.on_timer(due)
         for output, rows in released:
             given[output] += rows.to_pylist()
         if packed or (due is not None and due <= now):

@@ -211,11 +211,11 @@ def test_shards_divert_the_rows_that_they_count_as_left_out(seed: int, shards: i
         for packed in packed_by_tasks(plan, [piece], rng):
             arrivals[packed.shard].add(packed)
         for key, shard in made.items():
-            take(shard.take(arrivals[key]))
+            take(shard.on_micro_batch(arrivals[key]))
             if store:
                 made[key] = Shard(plan, segments[key].stored(shard))
     for shard in made.values():
-        take(shard.end())
+        take(shard.flush())
     left_out = sum((shard.left_out() for shard in made.values()), NONE_LEFT_OUT)
     reasons = Counter(row["left_out"] for row in given["left out"])
     assert reasons == Counter({"contradicted": left_out.contradicted, "passed over": left_out.passed_over})
@@ -235,7 +235,7 @@ def test_shards_count_replicas_that_wait_and_that_took_over() -> None:
         for packed in packed_by_tasks(plan, [pa.Table.from_pylist(rows, _SCHEMA)], Random(0)):
             arrivals[packed.shard].add(packed)
         for key, shard in shards.items():
-            for _ in shard.take(arrivals[key]):
+            for _ in shard.on_micro_batch(arrivals[key]):
                 pass
         (same,) = {shard.replicas() for shard in shards.values()}
         seen.append(same)
@@ -258,7 +258,7 @@ def test_all_shards_know_the_same_of_all_replicas(seed: int, cuts: int) -> None:
             arrivals[packed.shard].add(packed)
         known = set()
         for key, shard in shards.items():
-            for _ in shard.take(arrivals[key]):
+            for _ in shard.on_micro_batch(arrivals[key]):
                 pass
             state = shard.snapshot()["merge_replicas#1"]
             assert isinstance(state, ByColumnState)
@@ -287,7 +287,10 @@ def test_rows_without_a_time_are_late_in_every_shard(seed: int, shards: int, cut
             arrivals[packed.shard].add(packed)
         for key, shard in made.items():
             late += [
-                row["k"] for output, out in shard.take(arrivals[key]) if output == "late" for row in out.to_pylist()
+                row["k"]
+                for output, out in shard.on_micro_batch(arrivals[key])
+                if output == "late"
+                for row in out.to_pylist()
             ]
         appeared |= {row["replica"] for row in piece.to_pylist() if row["at"] is not None}
         assert {len(shard.snapshot()["merge_replicas#1"].names) for shard in made.values()} == {len(appeared)}
@@ -329,7 +332,7 @@ def test_a_merge_is_stored_and_read_with_its_names() -> None:
     rows = [{"at": at, "k": "a", "x": 1.0, "replica": name} for at, name in enumerate(["", None, "a"])]
     for packed in packed_by_tasks(plan, [pa.Table.from_pylist(rows, _SCHEMA)], Random(0)):
         arrivals.add(packed)
-    for _ in shard.take(arrivals):
+    for _ in shard.on_micro_batch(arrivals):
         pass
     state, read = shard.snapshot()["merge_replicas#1"], Segments().stored(shard)["merge_replicas#1"]
     assert len(set(state.names)) == 3

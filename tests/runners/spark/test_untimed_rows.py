@@ -119,7 +119,7 @@ def _in_shards(plan: ShardPlan, cuts: list[list[pa.Table]], rng: Random) -> Iter
         for row in packed_by_tasks(plan, turn, rng):
             arrivals[row.shard].add(row)
         for key, shard in shards.items():
-            for output, rows in shard.take(arrivals[key]):
+            for output, rows in shard.on_micro_batch(arrivals[key]):
                 given.update(_spelled(output, rows))
             shards[key] = Shard(plan, segments[key].stored(shard))
         yield Counter(given), sum(shard.late() for shard in shards.values())

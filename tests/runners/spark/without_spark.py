@@ -138,12 +138,12 @@ def in_shards(plan: ShardPlan, cuts: Sequence[Sequence[pa.Table]], rng: Random, 
         for row in rng.sample(packed, len(packed)):  # a shuffle keeps no order
             arrivals[row.shard].add(row)
         for key, shard in shards.items():
-            for output, released in shard.take(arrivals[key]):
+            for output, released in shard.on_micro_batch(arrivals[key]):
                 given[output] += released.to_pylist()
             if store:
                 shards[key] = Shard(plan, segments[key].stored(shard))
         yield _taken(given)
     for shard in shards.values():
-        for output, released in shard.end():
+        for output, released in shard.flush():
             given[output] += released.to_pylist()
     yield _taken(given)

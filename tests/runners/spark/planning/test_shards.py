@@ -197,7 +197,7 @@ def test_groups_count_as_the_events_they_stand_for(seed: int, shards: int, cuts:
         for row in packed_by_tasks(plan, [turn], rng):
             arrivals[row.shard].add(row)
         for key, shard in made.items():
-            list(shard.take(arrivals[key]))
+            list(shard.on_micro_batch(arrivals[key]))
         came += sum(one.rows for one in arrivals.values())
     assert came == sum(turn.num_rows for turn in turns)
     source = sw.PushSource(_SCHEMA)
@@ -257,7 +257,7 @@ def test_a_micro_batch_that_is_done_twice_is_stored_as_the_same_bytes(
                 for row in rng.sample(packed, len(packed)):
                     if row.shard == key:
                         arrivals.add(row)
-                list(one.take(arrivals))
+                list(one.on_micro_batch(arrivals))
                 by.save(into, one.snapshot())
             assert segments == other
             most = max(most, len(segments))
@@ -279,12 +279,12 @@ def test_a_flush_gives_out_what_the_end_gives_and_is_the_last_that_is_taken(name
     packed = packed_by_tasks(plan, tables[: len(plan.pipelines)], rng)
     for key in shard_keys(plan.shards):
         expected, at_once, after = Shard(plan), Shard(plan), Shard(plan)
-        ended = _shown([*expected.take(_arrivals(packed, key)), *expected.end()])
-        assert _shown(at_once.take(_arrivals([*packed, _flush(key)], key))) == ended
-        given = _shown(after.take(_arrivals(packed, key)))
+        ended = _shown([*expected.on_micro_batch(_arrivals(packed, key)), *expected.flush()])
+        assert _shown(at_once.on_micro_batch(_arrivals([*packed, _flush(key)], key))) == ended
+        given = _shown(after.on_micro_batch(_arrivals(packed, key)))
         stored = Segments()
         after = Shard(plan, stored.stored(after))
-        given += _shown(after.take(_arrivals([_flush(key)], key)))
+        given += _shown(after.on_micro_batch(_arrivals([_flush(key)], key)))
         assert given == ended
         assert after.buffered() == 0
         totals = after.totals()
@@ -293,10 +293,10 @@ def test_a_flush_gives_out_what_the_end_gives_and_is_the_last_that_is_taken(name
         assert totals.rows_out == len(given)
         over = Shard(plan, stored.stored(after))
         assert over.totals() == totals
-        assert not list(over.take(_arrivals([_flush(key)], key))), "a flush that comes again gives nothing"
+        assert not list(over.on_micro_batch(_arrivals([_flush(key)], key))), "a flush that comes again gives nothing"
         if totals.rows_in:
             with pytest.raises(RunError, match=r"(?s)rows came after a query was flushed.*another checkpoint"):
-                list(over.take(_arrivals(packed, key)))
+                list(over.on_micro_batch(_arrivals(packed, key)))
 
 
 def _shown(released: Iterable[tuple[str, pa.RecordBatch]]) -> list[str]:

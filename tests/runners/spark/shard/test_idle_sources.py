@@ -257,9 +257,9 @@ class _Hosted:
         for key, arrived in arrivals.items():
             timer = self.timers[key]
             if arrived.high_water:
-                self._work(key, self.shards[key].take(arrived, now))
+                self._work(key, self.shards[key].on_micro_batch(arrived, now))
             elif timer is not None and timer <= now:
-                self._work(key, self.shards[key].wake(timer))
+                self._work(key, self.shards[key].on_timer(timer))
 
     def _work(self, key: int, outputs: Iterator[tuple[str, pa.RecordBatch]]) -> None:
         for output, rows in outputs:
@@ -281,7 +281,7 @@ class _Hosted:
     def end(self) -> None:
         """Flush."""
         for key, shard in self.shards.items():
-            self._work(key, shard.end())
+            self._work(key, shard.flush())
 
     def rows(self) -> Counter[str]:
         """All that came out, in whatever order."""

@@ -84,7 +84,7 @@ def _chunks(number: int) -> list[pa.RecordBatch]:
 
 
 def _take(shard: Shard, number: int) -> list[tuple[str, list[Any]]]:
-    return _shown(shard.take(_arrivals(_chunks(number))))
+    return _shown(shard.on_micro_batch(_arrivals(_chunks(number))))
 
 
 def _arrivals(chunks: list[pa.RecordBatch]) -> Arrivals:
@@ -118,7 +118,7 @@ def test_a_shard_that_is_stored_and_read_after_each_micro_batch_gives_the_same()
         late += sum(len(rows) for output, rows in given if output == LATE)
         store.save(segments, shard.snapshot())
     assert late > 0
-    assert _shown(shard.end()) == _shown(whole.end())
+    assert _shown(shard.flush()) == _shown(whole.flush())
 
 
 @pytest.mark.parametrize("resumed", [False, True], ids=["kept in memory", "read each time"])
@@ -150,7 +150,7 @@ def test_what_is_stored_is_forgotten_at_the_end() -> None:
     _take(shard, 0)
     store.save(segments, shard.snapshot())
     assert len(segments.stored) > 1
-    _shown(shard.end())
+    _shown(shard.flush())
     store.save(segments, shard.snapshot())
     assert len(segments.stored) == 1
 

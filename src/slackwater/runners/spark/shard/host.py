@@ -85,7 +85,7 @@ class ShardHost(StatefulProcessor):
                     arrivals.add(PackedRow(*row))
         metrics.rows_in = arrivals.rows
         now = None if self._timeout is None else timerValues.getCurrentProcessingTimeInMs() * _MILLISECOND
-        yield from self._worked(key, metrics, lambda shard: shard.take(arrivals, now))
+        yield from self._run_shard(key, metrics, lambda shard: shard.on_micro_batch(arrivals, now))
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
         self,
@@ -98,12 +98,12 @@ class ShardHost(StatefulProcessor):
         That instant, and not the present: what a query slept through is no silence of its sources.
         """
         now = expiredTimerInfo.getExpiryTimeInMs() * _MILLISECOND
-        yield from self._worked(key, self._metrics(key), lambda shard: shard.wake(now))
+        yield from self._run_shard(key, self._metrics(key), lambda shard: shard.on_timer(now))
 
     def _metrics(self, key: Any) -> Metrics:
         return Metrics(shard_keys(self._plan.shards).index(int(key[0])))
 
-    def _worked(self, key: Any, metrics: Metrics, work: Callable[[Shard], Iterator[_Output]]) -> Iterator[Any]:
+    def _run_shard(self, key: Any, metrics: Metrics, work: Callable[[Shard], Iterator[_Output]]) -> Iterator[Any]:
         """Resume the shard and let it work; yield what that releases, then store what is left."""
         place = (_query_of_task(), repr(self._plan.described()), str(key[0]))
         with metrics.timed("state"):
@@ -159,7 +159,7 @@ class BatchHost:
                 arrived.setdefault(row.shard, Arrivals()).add(row)
         for arrivals in arrived.values():
             shard = Shard(self.plan)
-            for released in _given_out(shard, chain(shard.take(arrivals), shard.end()), Metrics()):
+            for released in _given_out(shard, chain(shard.on_micro_batch(arrivals), shard.flush()), Metrics()):
                 yield pa.RecordBatch.from_pylist([released], schema=_RELEASED)
 
 

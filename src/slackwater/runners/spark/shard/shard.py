@@ -80,7 +80,7 @@ class Shard:
         self.look_again_at: Instant | None = None
         """When to be woken, unless rows come before; None if that would change nothing."""
 
-    def take(self, arrivals: Arrivals, now: Instant | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def on_micro_batch(self, arrivals: Arrivals, now: Instant | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Take in a micro-batch, its rows first, then the punctuations; give out what is released, with its output.
 
         `now` is its timestamp; only who has a timeout needs it. A source that has rows in it is not silent, however
@@ -93,7 +93,7 @@ class Shard:
         self._rows_in += arrivals.rows
         yield from self._taken(arrivals, now)
         if arrivals.are_the_last and not self._before.ended:
-            yield from self.end()
+            yield from self.flush()
 
     def _taken(self, arrivals: Arrivals, now: Instant | None) -> Iterator[tuple[str, pa.RecordBatch]]:
         for number, pipeline in enumerate(self._plan.pipelines):
@@ -116,9 +116,9 @@ class Shard:
         if self._silence is not None:
             assert now is not None, "silence is measured by the timestamps of micro-batches"
             self._heard = self._heard.after(now, arrivals.high_water)
-            yield from self.wake(now)
+            yield from self.on_timer(now)
 
-    def wake(self, now: Instant) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def on_timer(self, now: Instant) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out what is held back for sources that are silent by now, and find out when to look again."""
         assert self._silence is not None, "without a timeout nobody is woken"
         for number, bound in self._silence.punctuations(self._heard, now).items():
@@ -129,7 +129,7 @@ class Shard:
             yield from self._handed_out()
         self.look_again_at = self._silence.look_again_at(self._heard, now)
 
-    def end(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def flush(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out all that is held: no micro-batch will come any more."""
         self._ended = True
         self._distrust_flushes()
