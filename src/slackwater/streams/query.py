@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Instant
     from slackwater.runners.in_process.progress import Progress
     from slackwater.runners.in_process.replica_status import ReplicaStanding
-    from slackwater.runners.in_process.snapshot import Snapshot
     from slackwater.runners.result import Counters
+    from slackwater.runners.snapshot import Snapshot
     from slackwater.streams.diverted_rows import Callback
     from slackwater.streams.stream import Stream
 

@@ -14,7 +14,7 @@ import slackwater as sw
 from slackwater.errors import BadDuration, NeedsOrder, PlanError, SchemaMismatch
 from slackwater.plan.node import SideOutput, StepNode, diverting_steps, name_steps, nearest_diverting_steps, walk
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
-from slackwater.runners.in_process.snapshot import describe_steps
+from slackwater.runners.snapshot import describe_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from slackwater.operators.pass_through import PassThroughOperator
 from slackwater.operators.stamp import StampOperator
 from slackwater.plan.node import SideOutput
 from slackwater.plan.nodes.rows import Stamp
-from slackwater.runners.in_process.graph_parts import Arc, Step
+from slackwater.runners.graph_parts import Arc, Step
 from slackwater.runners.result import Counters
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from slackwater.runners.in_process.snapshot import Snapshot
+    from slackwater.runners.snapshot import Snapshot
     from slackwater.runners.spark.wire.packed_rows import PackedRow
 
     Planned: TypeAlias = Callable[[list[sw.DisorderedStream]], Sequence[Any]]

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slackwater.runners.in_process.graph_parts import Step
+from slackwater.runners.graph_parts import Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from slackwater.progress.instants import Instant
-    from slackwater.runners.in_process.graph_parts import Output
+    from slackwater.runners.graph_parts import Output
     from slackwater.runners.in_process.source_driver import SourceDriver
 
 

@@ -10,17 +10,17 @@ from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.replicas import MergeReplicas
 from slackwater.plan.rewrites.optimizer import optimized_in_process
 from slackwater.policies.cadence import CadenceUnit
-from slackwater.runners.in_process.graph_parts import Arc, Step
+from slackwater.runners.graph_parts import Arc, Step
 from slackwater.runners.in_process.replicas import take_attendance
-from slackwater.runners.in_process.snapshot import describe_steps, require_same_plan
 from slackwater.runners.in_process.source_driver import SourceDriver
+from slackwater.runners.snapshot import describe_steps, require_same_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from slackwater.progress.clock import Clock
     from slackwater.progress.frontier import Port
-    from slackwater.runners.in_process.graph_parts import Output, Sink
+    from slackwater.runners.graph_parts import Output, Sink
 
 
 @dataclass

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import DIVERTED
 from slackwater.operators.replicas.replica_merge import ReplicaMerge
-from slackwater.runners.in_process.graph_parts import Step
+from slackwater.runners.graph_parts import Step
 from slackwater.runners.in_process.source_driver import SourceDriver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from slackwater.runners.in_process.graph_parts import Arc, Output
+    from slackwater.runners.graph_parts import Arc, Output
 
     Producer = Step | SourceDriver
 

@@ -21,7 +21,7 @@ from slackwater.plan.nodes.compare_replicas import CompareReplicas
 from slackwater.plan.nodes.replicas import MergeReplicas, as_replica
 from slackwater.plan.nodes.revisions import CompleteAtEnd, UntrustedEnd
 from slackwater.plan.rewrites.optimizer import optimized_in_process
-from slackwater.runners.in_process.graph_parts import Arc, Step
+from slackwater.runners.graph_parts import Arc, Step
 from slackwater.runners.in_process.replica_failures import reason_of
 from slackwater.runners.in_process.replica_status import ReplicaStanding, standings_by_column
 from slackwater.runners.in_process.source_driver import SourceDriver
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
+    from slackwater.runners.graph_parts import Output
     from slackwater.runners.in_process.graph import Graph
-    from slackwater.runners.in_process.graph_parts import Output
 
     Build = Callable[[dict[Node, str]], tuple[Graph, dict[Node, tuple["Step | SourceDriver", Output]]]]
 

@@ -25,15 +25,15 @@ from slackwater.operators.replicas.replica_merge import ReplicaMerge
 from slackwater.plan.node import StepNode
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.progress.punctuation import Ground
+from slackwater.runners.graph_parts import Step
 from slackwater.runners.in_process.feedback import pass_back, pass_back_from_sinks
 from slackwater.runners.in_process.graph import build_graph, build_nodes
-from slackwater.runners.in_process.graph_parts import Step
 from slackwater.runners.in_process.progress import Progress
 from slackwater.runners.in_process.replica_failures import cut_off, is_unheard, put_back, replicas_fed_by
 from slackwater.runners.in_process.replicas import Replicas, has_ended, sources_asleep
-from slackwater.runners.in_process.snapshot import Snapshot
 from slackwater.runners.in_process.source_driver import SourceDriver
 from slackwater.runners.in_process.ticks import next_wake, punctuate_due
+from slackwater.runners.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from slackwater.operators.emission import Emission
     from slackwater.plan.node import Node
     from slackwater.progress.clock import Clock
+    from slackwater.runners.graph_parts import Arc, Output, Sink
     from slackwater.runners.in_process.graph import Graph
-    from slackwater.runners.in_process.graph_parts import Arc, Output, Sink
     from slackwater.runners.in_process.replica_status import ReplicaStanding
     from slackwater.runners.result import Counters
 

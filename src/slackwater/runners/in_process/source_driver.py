@@ -33,7 +33,7 @@ from slackwater.policies.punctuations import When
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.progress.punctuation import Ground, Punctuation
 from slackwater.progress.saturating import within_int64
-from slackwater.runners.in_process.graph_parts import Output
+from slackwater.runners.graph_parts import Output
 from slackwater.runners.result import Counters
 
 if TYPE_CHECKING:

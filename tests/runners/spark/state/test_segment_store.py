@@ -23,7 +23,7 @@ from slackwater.plan.node import SideOutput, SourceNode
 from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.properties import Properties
 from slackwater.policies.punctuations import Punctuations
-from slackwater.runners.in_process.snapshot import Snapshot
+from slackwater.runners.snapshot import Snapshot
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.shard.arrivals import Arrivals

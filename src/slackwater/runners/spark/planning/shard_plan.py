@@ -25,7 +25,7 @@ from slackwater.plan.nodes.preaggregating import PreaggregatedRows
 from slackwater.plan.nodes.rows import AssignWindow
 from slackwater.plan.rewrites.optimizer import optimized_for_spark
 from slackwater.policies.cadence import CadenceUnit
-from slackwater.runners.in_process.snapshot import describe_steps
+from slackwater.runners.snapshot import describe_steps
 from slackwater.runners.spark.planning.sharding import deciding_columns, why_one_shard
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from slackwater.plan.node import Node, SideOutput, StepNode, walk
 from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.revisions import UntrustedEnd
 from slackwater.progress.instants import BEGINNING, FOREVER
-from slackwater.runners.in_process.snapshot import Snapshot, require_same_plan
+from slackwater.runners.snapshot import Snapshot, require_same_plan
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, SourceActivity
 from slackwater.runners.spark.shard.totals import Totals
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import pyarrow as pa
 
 from slackwater.errors import RunError, message
-from slackwater.runners.in_process.snapshot import Snapshot
+from slackwater.runners.snapshot import Snapshot
 from slackwater.runners.spark.state.segments import seal, unseal
 from slackwater.runners.spark.state.stored_columns import description_of, parts_of
 
