@@ -1,4 +1,7 @@
-"""The outputs of sources and steps, and the arcs of the query graph: queues from an output to an input of a step."""
+"""The parts of an operator graph: outputs, where batches leave; arcs, the queues that carry them on; and steps.
+
+A step is an operator at its place. What a runner notes there stands with it, also where only one of them does so.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import EventBatch
     from slackwater.progress.frontier import Port
-    from slackwater.runners.in_process.source_driver import SourceDriver
 
 
 Sink: TypeAlias = "Callable[[EventBatch], None]"
@@ -27,7 +29,8 @@ class Arc:
 
     __slots__ = ("asleep", "consumer", "cut", "ended", "heard", "port", "producer", "queue", "wanted_from")
 
-    def __init__(self, producer: Step | SourceDriver, consumer: Step, port: Port) -> None:
+    def __init__(self, producer: Output, consumer: Step, port: Port) -> None:
+        # A step, also where the arc begins at one of its side outputs; or where rows enter the graph.
         self.producer = producer
         self.consumer = consumer
         self.port = port
@@ -73,6 +76,11 @@ class Output:
         self.ordered = False
         self.complete_before: Instant = BEGINNING
 
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """All outputs of who puts this one out: itself, and those beside it."""
+        return (self,)
+
     def note_progress(self, batch: EventBatch) -> None:
         """Learn from a batch that is sent how far the output is complete."""
         if batch.kind is not None:
@@ -84,6 +92,9 @@ class Output:
         """What only concerns time before this is of no interest to anybody who reads the output."""
         least = min((arc.wanted_from for arc in self.arcs), default=FOREVER)
         return min(least, self.sinks_want_from) if self.sinks else least
+
+    def ignore_before(self, bound: Instant) -> None:
+        """Learn what nobody is interested in who reads it. Whoever puts out what others made can do nothing."""
 
 
 class Step(Output):
@@ -106,6 +117,11 @@ class Step(Output):
         self.holds = not isinstance(operator, StatelessOperator)
         self.held_back = 0
         self.idle_since: Instant | None = None
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The main output, and those beside it."""
+        return (self, *self.side.values())
 
     def wanted_from(self) -> Instant:
         """What only concerns time before this is of no interest to anybody who reads one of the outputs."""

@@ -464,6 +464,26 @@ def test_the_invariant_that_queues_are_empty_between_calls_holds() -> None:
     assert all(not arc.queue for step in runner._graph.steps for arc in step.inputs)
 
 
+@pytest.mark.parametrize("rounds", [["ab", "ab"], ["b", "ab", "ab"], ["ab", "", "ab"]])
+def test_no_reader_of_a_source_is_left_behind_when_another_demands_its_rows(rounds: list[str]) -> None:
+    """After any step all rows that were read have been taken, also by a step that stands before who waited for them."""
+    live = _Live(sw.Punctuations.none())
+    a, b = live.arrivals("a"), live.arrivals("b")
+    seen: list[int] = []
+    outputs = [
+        (b.where(nw.col("v") > 0), lambda rows: seen.extend(rows.column("v").to_pylist())),
+        (sw.union(a, b), lambda _: None),
+    ]
+    query = sw.Query(outputs, clock=live.clock, batch_rows=1)
+    for names in rounds:
+        live.clock.advance(1)
+        for name in names:
+            live.push(name, 1)
+        query.step()
+        assert len(seen) == query.counters()["source#1"].rows_out
+        assert all(not arc.queue for step in query._runner._graph.steps for arc in step.inputs)
+
+
 # ---- waking up ------------------------------------------------------------------------------------------------------
 
 

@@ -288,7 +288,7 @@ def test_an_output_that_nobody_reads_is_counted_but_not_queued(part: Parting) ->
     assert query.counters()["part#1"].rows_out == 50
     assert query.counters()["where#1"].rows_in == 50
     assert query.peak_queued == 100
-    assert query._runner._queued == 0
+    assert query._runner._graph.queued == 0
 
 
 def test_queued_rows_are_counted_once_for_every_reader(part: Parting) -> None:
@@ -298,7 +298,7 @@ def test_queued_rows_are_counted_once_for_every_reader(part: Parting) -> None:
     query, _ = _open(*streams)
     query.run_to_end()
     assert query.peak_queued == 3
-    assert query._runner._queued == 0
+    assert query._runner._graph.queued == 0
 
 
 def test_late_rows_are_written_for_people_when_there_are_any() -> None:
@@ -349,3 +349,30 @@ def test_a_snapshot_has_steps_only_and_fits_a_query_that_reads_other_outputs(par
     resumed, seen = _open(main.late, band, main, resume=query.snapshot())
     resumed.close()
     assert seen == [[], [], [2]]
+
+
+# ---- replicas -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_replica_that_is_a_band_can_be_replaced(part: Parting, *, behind: bool) -> None:
+    """Whether the merge reads the band itself or a step behind it."""
+
+    def replica(name: str) -> tuple[sw.PushSource, sw.OrderedStream]:
+        source = sw.PushSource(_ROWS, name=name)
+        _, band = part(sw.stream(source, time="at").assume_ordered())
+        return source, band.where(nw.col("v") > 0) if behind else band
+
+    (one, blue), (other, green), (new, again) = map(replica, ("blue", "green", "again"))
+    query, (seen,) = _open(sw.merge_replicas(blue, green, attachable=True), on_late=lambda _: None)
+    one.push([{"at": 1, "v": 100}, {"at": 2, "v": 102}])
+    other.close()
+    query.work()
+    query.attach(again, complete_from=0, instead_of=green)
+    new.push([{"at": at, "v": 98 + 2 * at} for at in (1, 2, 3)])
+    query.work()
+    query.detach(blue)
+    one.close()
+    new.close()
+    query.run_to_end()
+    assert seen == [100, 102, 104]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from slackwater.progress.instants import Instant
     from slackwater.runners.graph_parts import Output
-    from slackwater.runners.in_process.source_driver import SourceDriver
 
 
 def pass_back(step: Step) -> None:
@@ -37,7 +36,7 @@ def pass_back(step: Step) -> None:
                     told.append(arc.producer)
 
 
-def pass_back_from_sinks(outputs: Iterable[tuple[Step | SourceDriver, Output]], bound: Instant) -> None:
+def pass_back_from_sinks(outputs: Iterable[tuple[Output, Output]], bound: Instant) -> None:
     """Tell the producers of some outputs what those who take the results are not interested in any more."""
     for producer, output in outputs:
         output.sinks_want_from = max(output.sinks_want_from, bound)
@@ -45,7 +44,7 @@ def pass_back_from_sinks(outputs: Iterable[tuple[Step | SourceDriver, Output]], 
             pass_back(producer)
 
 
-def _tell(producer: Step | SourceDriver) -> bool:
+def _tell(producer: Output) -> bool:
     """Tell a producer what none of its consumers is interested in; say whether that was news."""
     bound = producer.wanted_from()
     if bound <= producer.told_to_ignore:

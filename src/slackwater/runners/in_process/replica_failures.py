@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import DIVERTED
 from slackwater.operators.replicas.replica_merge import ReplicaMerge
+from slackwater.plan.node import StepNode
 from slackwater.runners.graph_parts import Step
 from slackwater.runners.in_process.source_driver import SourceDriver
 
@@ -23,8 +24,64 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from slackwater.runners.graph_parts import Arc, Output
+    from slackwater.runners.in_process.graph import SourceGraph
+    from slackwater.runners.in_process.replicas import Replicas
 
-    Producer = Step | SourceDriver
+
+class ReplicaFailures:
+    """Lets replicas leave a running query when what only they need has failed, and come back."""
+
+    def __init__(self, graph: SourceGraph, replicas: Replicas) -> None:
+        self._graph = graph
+        self._replicas = replicas
+        for arc in replicas.left_before():
+            self._cut_off(arc)
+
+    def survives(self, failed: Output, error: Exception) -> bool:
+        """Let the replicas leave that alone needed what has failed; say whether the query can go on."""
+        arcs = [] if isinstance(error, MemoryError) else replicas_fed_by(failed)
+        for arc in arcs:
+            if not arc.cut:
+                self.let_leave(arc, error)
+        return bool(arcs)
+
+    def let_leave(self, arc: Arc, error: Exception) -> None:
+        """Let a replica leave its merge; if it was the last one, the merge has failed."""
+        gone = self._replicas.leave(arc, error)
+        self.divert_left_out(arc)
+        if gone is not None and not self.survives(arc.consumer, gone):
+            raise gone from error
+        self._graph.queued -= arc.clear()
+        self._cut_off(arc)
+        if gone is None and arc.heard and not arc.ended:
+            arc.queue.append(None)  # the merge may have to end: all others have
+
+    def divert_left_out(self, arc: Arc) -> None:
+        """Hand over what a merge leaves out because a replica is gone."""
+        merge = arc.consumer.operator
+        assert isinstance(merge, ReplicaMerge)
+        self._graph.release(arc.consumer, merge.left_out_between())
+
+    def put_back(self, arc: Arc) -> None:
+        """Let rows of a replica come to its merge again that has left, from the sources that it had."""
+        for step in put_back(arc):
+            step.open_inputs = len(step.inputs)
+            diverted = [step.side[output] for output in DIVERTED if output in step.side]
+            self._graph.open_outputs += sum(len(output.sinks) for output in diverted)
+
+    def _cut_off(self, arc: Arc) -> None:
+        graph = self._graph
+        for step in cut_off(arc):
+            graph.queued -= step.held_back + sum(above.clear() for above in step.inputs)
+            step.open_inputs = step.held_back = step.counters.buffered = 0
+            step.idle_since = None
+            node = graph.nodes[step]
+            assert isinstance(node, StepNode)
+            if not isinstance(step.operator, ReplicaMerge):
+                step.operator = node.build(step.name)
+            for output in DIVERTED:
+                if output in step.side:
+                    graph.put(step.side[output], None)
 
 
 def reason_of(error: BaseException) -> str:
@@ -39,10 +96,10 @@ def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
-def replicas_fed_by(producer: Producer) -> list[Arc]:
+def replicas_fed_by(producer: Output) -> list[Arc]:
     """The inputs of merges that a producer leads to; none if it leads to anything else as well."""
     found: list[Arc] = []
-    seen: set[Producer] = {producer}
+    seen: set[Output] = {producer}
     ahead = [producer]
     while ahead:
         for output in _needed_outputs(ahead.pop()):
@@ -61,7 +118,7 @@ def cut_off(arc: Arc) -> list[Step]:
     """Cut a replica off from its merge, and its steps from their sources; return the steps that nobody needs now."""
     arc.cut = True
     producer = arc.producer
-    if isinstance(producer, SourceDriver) or not _is_unneeded(producer):
+    if not isinstance(producer, Step) or not _is_unneeded(producer):
         return []
     return [producer, *(step for above in producer.inputs if not above.cut for step in cut_off(above))]
 
@@ -106,7 +163,7 @@ def _is_unneeded(step: Step) -> bool:
     return all(arc.cut for output in _needed_outputs(step) for arc in output.arcs)
 
 
-def _needed_outputs(producer: Producer) -> list[Output]:
+def _needed_outputs(producer: Output) -> list[Output]:
     """All outputs but those of rows that did not go on, such as late ones."""
     side = producer.side.items() if isinstance(producer, Step) else ()
     return [producer, *(output for name, output in side if name not in DIVERTED)]

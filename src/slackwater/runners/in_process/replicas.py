@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
     from slackwater.runners.graph_parts import Output
-    from slackwater.runners.in_process.graph import Graph
+    from slackwater.runners.in_process.graph import SourceGraph
 
-    Build = Callable[[dict[Node, str]], tuple[Graph, dict[Node, tuple["Step | SourceDriver", Output]]]]
+    Build = Callable[[dict[Node, str]], SourceGraph]
 
 
 def take_attendance(step: Step, node: MergeReplicas, state: Any) -> None:
@@ -47,14 +47,14 @@ def take_attendance(step: Step, node: MergeReplicas, state: Any) -> None:
         _merge_at(step).listen_again()
 
 
-def sources_asleep(graph: Graph) -> set[SourceDriver]:
+def sources_asleep(graph: SourceGraph) -> set[SourceDriver]:
     """The sources that nobody reads before a replica is attached. Cost: that of a walk through the graph."""
     if not any(arc.asleep for step in graph.steps for arc in step.inputs):
         return set()
-    awake: set[Step | SourceDriver] = set()
-    producers: list[Step | SourceDriver] = [*reversed(graph.steps), *graph.sources]
+    awake: set[Output] = set()
+    producers: list[Output] = [*reversed(graph.steps), *graph.sources]
     for producer in producers:
-        for output in _outputs(producer):
+        for output in producer.outputs:
             if output.sinks or any(not arc.asleep and arc.consumer in awake for arc in output.arcs):
                 awake.add(producer)
     return {source for source in graph.sources if source not in awake}
@@ -63,7 +63,7 @@ def sources_asleep(graph: Graph) -> set[SourceDriver]:
 class Replicas:
     """The replicas of the merges of one graph, by the nodes under which users know them."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: SourceGraph) -> None:
         self._graph = graph
         self._merges = {step: node for step, node in graph.nodes.items() if isinstance(node, MergeReplicas)}
         self._known: dict[Node, list[tuple[Step, Port]]] = {}
@@ -148,7 +148,7 @@ class Replicas:
             raise PlanError(message("this is the only replica that is attached", facts, hint))
         _merge_of(arc).detach(arc.port)
 
-    def stand_in(self, arc: Arc, replica: Node, build: Build) -> list[Step | SourceDriver]:
+    def stand_in(self, arc: Arc, replica: Node, build: Build) -> list[Output]:
         """Let a new stream of the same plan take the place of a replica that is over; return what it replaces."""
         place = arc.consumer, arc.port
         facts = {"step": arc.consumer.name, "replica": self._names[place]}
@@ -163,10 +163,10 @@ class Replicas:
         producers = {node: producer for producer, node in self._graph.nodes.items()}
         replaced = [producers[node] for node in olds]
         self._refuse_shared(arc, replaced, facts)
-        part, made = build({node: old.name for node, old in zip(news, replaced, strict=True)})
-        swap = dict(zip(replaced, (made[node][0] for node in news), strict=True))
-        _take_over(self._graph, part, swap)
-        producer, output = made[planned]
+        names = {node: old.name for node, old in zip(news, replaced, strict=True)}
+        part = build({node: names.get(node, node.verb) for node in walk(planned)})
+        self._graph.take_over(part, dict(zip(replaced, (part.places[node][0] for node in news), strict=True)))
+        producer, output = part.places[planned]
         arc.consumer.inputs[arc.port] = new = Arc(producer, arc.consumer, arc.port)
         output.arcs.append(new)
         if arc.heard:
@@ -176,9 +176,9 @@ class Replicas:
         self._known.setdefault(replica, []).append(place)
         return replaced
 
-    def _refuse_shared(self, arc: Arc, replaced: list[Step | SourceDriver], facts: dict[str, str]) -> None:
+    def _refuse_shared(self, arc: Arc, replaced: list[Output], facts: dict[str, str]) -> None:
         for producer in replaced:
-            for output in _outputs(producer):
+            for output in producer.outputs:
                 if any(one is not arc and one.consumer not in replaced for one in output.arcs):
                     facts = {**facts, "shared": producer.name}
                     raise PlanError(message("this replica shares a step with others, and cannot be replaced", facts))
@@ -245,9 +245,11 @@ class Replicas:
         return (arc.heard and arc.ended) or has_ended(arc.producer)
 
 
-def has_ended(producer: Step | SourceDriver) -> bool:
+def has_ended(producer: Output) -> bool:
     """Whether a producer has put out its last."""
-    return producer.end_sent if isinstance(producer, SourceDriver) else producer.open_inputs == 0
+    if isinstance(producer, Step):
+        return producer.open_inputs == 0
+    return isinstance(producer, SourceDriver) and producer.end_sent
 
 
 def _merge_at(step: Step) -> ReplicaMerge[Any]:
@@ -258,10 +260,6 @@ def _merge_at(step: Step) -> ReplicaMerge[Any]:
 def _merge_of(arc: Arc) -> ReplicaMerge[Any]:
     assert isinstance(arc.consumer.operator, ReplicaMerge)
     return arc.consumer.operator
-
-
-def _outputs(producer: Step | SourceDriver) -> tuple[Output, ...]:
-    return (producer, *producer.side.values()) if isinstance(producer, Step) else (producer,)
 
 
 def _sources_of(node: Node) -> str:
@@ -276,17 +274,3 @@ def _alike(old: Node, new: Node) -> bool:
     """Whether two nodes do the same, but for the source that the rows come from."""
     same = type(old) is type(new) and old.schema.shown == new.schema.shown and old.properties == new.properties
     return same and (isinstance(old, SourceNode) or old.line == new.line)
-
-
-def _take_over(graph: Graph, part: Graph, swap: dict[Step | SourceDriver, Step | SourceDriver]) -> None:
-    """Put new steps and sources into the places of old ones, with those who take their rows."""
-    for old, new in swap.items():
-        for before, after in zip(_outputs(old), _outputs(new), strict=True):
-            after.sinks, after.sinks_want_from = before.sinks, before.sinks_want_from
-            graph.ends = [(new, after) if output is before else (producer, output) for producer, output in graph.ends]
-        del graph.nodes[old]
-        if isinstance(old, SourceDriver):
-            old.close()
-    graph.nodes |= part.nodes
-    graph.steps = [swap.get(step, step) for step in graph.steps]  # type: ignore[misc]
-    graph.sources = [swap.get(source, source) for source in graph.sources]  # type: ignore[misc]

@@ -8,22 +8,22 @@ timeout it also promises for sources that are silent, after a micro-batch or whe
 
 from __future__ import annotations
 
-from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import RunError, message
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.compare import CompareReplicasOperator
-from slackwater.operators.replicas.left_out import NONE_LEFT_OUT
 from slackwater.operators.replicas.overlap import Overlap
 from slackwater.operators.replicas.replica_merge import ReplicaMerge
 from slackwater.operators.sort import SortOperator
-from slackwater.plan.node import Node, SideOutput, StepNode, walk
+from slackwater.plan.node import Node, walk
 from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.revisions import UntrustedEnd
 from slackwater.progress.instants import BEGINNING, FOREVER
-from slackwater.runners.snapshot import Snapshot, require_same_plan
+from slackwater.runners import counts
+from slackwater.runners.operator_graph import OperatorGraph, build_operators
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, SourceActivity
 from slackwater.runners.spark.shard.totals import Totals
 
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slackwater.events.batch import EventBatch
-    from slackwater.operators.emission import Emission, OutputName
+    from slackwater.operators.emission import Emission
     from slackwater.operators.replicas.left_out import LeftOut
-    from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Duration, Instant
+    from slackwater.runners.graph_parts import Step
+    from slackwater.runners.snapshot import Snapshot
     from slackwater.runners.spark.planning.shard_plan import ShardPlan
     from slackwater.runners.spark.shard.arrivals import Arrivals
 
@@ -52,24 +53,18 @@ class Shard:
 
     def __init__(self, plan: ShardPlan, resume: Snapshot | None = None, timeout: Duration | None = None) -> None:
         states: dict[str, Any] = {} if resume is None else resume
-        require_same_plan(states, plan.described())
+        described = plan.described()
+        operators = build_operators(
+            plan.steps, described, states, lambda node, name, state: node.build_driven(name, state)
+        )
         self._plan = plan
-        self._operators = {node: node.build_driven(name, states.get(name)) for node, name in plan.steps.items()}
-        self._consumers: dict[Node, list[tuple[StepNode, Port]]] = defaultdict(list)
-        self._side: dict[tuple[StepNode, OutputName], list[SideOutput]] = defaultdict(list)
-        for node in plan.names:
-            if isinstance(node, SideOutput):
-                self._side[node.step, node.output].append(node)
-            elif node in self._operators and isinstance(node, StepNode):
-                for port, producer in enumerate(node.inputs):
-                    self._consumers[producer].append((node, port))
-        self._outputs: dict[Node, list[str]] = defaultdict(list)
+        self._graph = OperatorGraph(plan.names, operators, described)
+        self._entries = [self._graph.step_of(pipeline.entry) for pipeline in plan.pipelines]
+        self._released: list[tuple[str, EventBatch]] = []
         for output, node in plan.outputs.items():
-            self._outputs[node].append(output)
-        self._released: list[tuple[str, pa.RecordBatch]] = []
+            self._graph.add_sink(node, partial(self._take_out, output))
         self._before: Totals = states.get(_TOTALS) or Totals()
         self._rows_in = self._rows_out = 0
-        self._complete_before: Instant = BEGINNING
         self._ended = False
         self.late_before, self.duplicates_before = self.late(), self.duplicates()
         self._overlap_before = self._overlap()
@@ -96,22 +91,17 @@ class Shard:
             yield from self.flush()
 
     def _taken(self, arrivals: Arrivals, now: Instant | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-        for number, pipeline in enumerate(self._plan.pipelines):
-            operator = self._operators[pipeline.entry]
+        for number, (pipeline, step) in enumerate(zip(self._plan.pipelines, self._entries, strict=True)):
+            operator, entrance = step.operator, self._graph.entrances[pipeline.entry]
             if isinstance(operator, MergeByColumnOperator) and number in arrivals.replicas:
-                self._put_all(pipeline.entry, operator.register_replicas(arrivals.replicas[number]))
+                self._release(step, operator.register_replicas(arrivals.replicas[number]))
             for events in arrivals.events(number, pipeline.entry.input.schema.no_rows):
-                self._put_all(pipeline.entry, operator.on_batch(0, events))
+                self._graph.put(entrance, events)
+                self._graph.run()
                 yield from self._handed_out()
-        for number, pipeline in enumerate(self._plan.pipelines):
-            operator = self._operators[pipeline.entry]
+        for number, step in enumerate(self._entries):
             if number in arrivals.high_water:
-                if isinstance(operator, MergeByColumnOperator):
-                    reached = operator.advance_high_water(arrivals.replicas[number])
-                else:
-                    assert isinstance(operator, PunctuateOperator)
-                    reached = operator.advance_high_water(arrivals.high_water[number])
-                self._put_all(pipeline.entry, reached)
+                self._release(step, _advanced(step, number, arrivals))
                 yield from self._handed_out()
         if self._silence is not None:
             assert now is not None, "silence is measured by the timestamps of micro-batches"
@@ -122,10 +112,9 @@ class Shard:
         """Give out what is held back for sources that are silent by now, and find out when to look again."""
         assert self._silence is not None, "without a timeout nobody is woken"
         for number, bound in self._silence.punctuations(self._heard, now).items():
-            entry = self._plan.pipelines[number].entry
-            operator = self._operators[entry]
-            assert isinstance(operator, PunctuateOperator)
-            self._put_all(entry, operator.punctuate(bound))
+            step = self._entries[number]
+            assert isinstance(step.operator, PunctuateOperator)
+            self._release(step, step.operator.punctuate(bound))
             yield from self._handed_out()
         self.look_again_at = self._silence.look_again_at(self._heard, now)
 
@@ -133,46 +122,47 @@ class Shard:
         """Give out all that is held: no micro-batch will come any more."""
         self._ended = True
         self._distrust_flushes()
-        for step, operator in self._operators.items():  # producers before consumers
-            for port in range(len(step.inputs)):
-                self._put_all(step, operator.on_end(port))
+        self._graph.end_all()
         yield from self._handed_out()
 
     def _distrust_flushes(self) -> None:
         """Tell merges and comparisons that what comes from their replicas now is no more than a flush."""
-        for step, operator in self._operators.items():
+        for step in self._graph.steps:
+            operator = step.operator
             if isinstance(operator, ReplicaMerge | CompareReplicasOperator):
-                for port, replica in enumerate(step.inputs):
+                for port, replica in enumerate(self._graph.nodes[step].inputs):
                     if isinstance(replica, UntrustedEnd):
                         operator.mark_end_untrusted(port, self._newest_above(replica))
 
     def _newest_above(self, replica: Node) -> Instant:
-        entries = [self._operators[node] for node in walk(replica) if isinstance(node, LatenessStep)]
-        return max(entry.snapshot().high_water for entry in entries)
+        entries = [self._graph.step_of(node) for node in walk(replica) if isinstance(node, LatenessStep)]
+        return max(entry.operator.snapshot().high_water for entry in entries)
 
     def snapshot(self) -> Snapshot:
         """The state of every step, totals and, with a timeout, what was heard of the sources."""
-        states: dict[str, Any] = {name: self._operators[node].snapshot() for node, name in self._plan.steps.items()}
+        states = self._graph.snapshot()
         states[_TOTALS] = self.totals()
         if self._silence is not None:
             states[_HEARD] = self._heard
-        return Snapshot(states, self._plan.described())
+        return states
 
     def totals(self) -> Totals:
         """What it has done since the query began."""
-        return self._before.after(self._rows_in, self._rows_out, self._complete_before, ended=self._ended)
+        outputs = (self._graph.places[node][1] for node in self._plan.outputs.values())
+        newest = max(output.complete_before for output in outputs)
+        return self._before.after(self._rows_in, self._rows_out, newest, ended=self._ended)
 
     def late(self) -> int:
         """How many rows have been late since the query began."""
-        return sum(operator.late() for operator in self._operators.values())
+        return counts.late(self._graph.steps)
 
     def duplicates(self) -> int:
         """How many rows have been left out as duplicates since the query began."""
-        return sum(operator.duplicates() for operator in self._operators.values())
+        return counts.duplicates(self._graph.steps)
 
     def left_out(self) -> LeftOut:
         """What has become of the rows, since the query began, that merges of replicas did not send."""
-        return sum((operator.left_out() for operator in self._operators.values()), NONE_LEFT_OUT)
+        return counts.left_out(self._graph.steps)
 
     def overlap(self) -> Overlap:
         """Of the rows of this micro-batch, how many other replicas have, too, and how many only some, as far as known.
@@ -184,47 +174,48 @@ class Shard:
         return Overlap(now.shared - before.shared, now.alone - before.alone)
 
     def _overlap(self) -> Overlap:
-        return sum((one.overlap() for one in self._merges()), Overlap())
-
-    def _merges(self) -> list[ReplicaMerge[Any] | MergeByColumnOperator]:
-        return [one for one in self._operators.values() if isinstance(one, ReplicaMerge | MergeByColumnOperator)]
+        operators = [step.operator for step in self._graph.steps]
+        merges = [one for one in operators if isinstance(one, ReplicaMerge | MergeByColumnOperator)]
+        return sum((one.overlap() for one in merges), Overlap())
 
     def open_events(self) -> tuple[int, Instant]:
         """How many events without an end hold up merges of revised replicas, and the start of the first."""
-        merges = [one.open_events() for one in self._operators.values() if isinstance(one, ReplicaMerge)]
+        merges = counts.open_events(self._graph.steps).values()
         return sum(one.count for one in merges), min((one.first for one in merges), default=FOREVER)
 
     def buffered(self) -> int:
         """How many rows and groups wait."""
-        return sum(operator.buffered() for operator in self._operators.values())
+        return counts.buffered(self._graph.steps)
 
     def replicas(self) -> tuple[int, int, int]:
         """How many replicas columns tell apart, how many of them do not lead, and how many have taken over."""
-        merges = [one for one in self._operators.values() if isinstance(one, MergeByColumnOperator)]
-        known = [standing for merge in merges for standing in merge.standings()]
+        merges = [step.operator for step in self._graph.steps]
+        known = [one for merge in merges if isinstance(merge, MergeByColumnOperator) for one in merge.standings()]
         waiting = sum(not one.leads for one in known)
         return len(known), waiting, sum(one.gap_before > BEGINNING for one in known)
 
     def runs(self) -> int:
         """How many ordered stretches wait in sorts."""
-        return sum(operator.runs() for operator in self._operators.values() if isinstance(operator, SortOperator))
+        return sum(step.operator.runs() for step in self._graph.steps if isinstance(step.operator, SortOperator))
 
-    def _put(self, producer: Node, batch: EventBatch) -> None:
-        if self._outputs[producer]:
-            self._complete_before = max(self._complete_before, batch.last_punctuation() or BEGINNING)
-            self._rows_out += batch.rows * len(self._outputs[producer])
-        if batch.rows:
-            self._released += [(output, producer.schema.show(batch)) for output in self._outputs[producer]]
-        for step, port in self._consumers[producer]:
-            self._put_all(step, self._operators[step].on_batch(port, batch))
+    def _release(self, step: Step, emission: Emission) -> None:
+        """Let go as far as it goes what an operator has released that was not called by its step."""
+        self._graph.release(step, emission)
+        self._graph.run()
 
-    def _put_all(self, step: StepNode, emission: Emission) -> None:
-        for batch in emission.batches:
-            self._put(step, batch)
-        for output, batch in emission.side:
-            for reader in self._side[step, output]:
-                self._put(reader, batch)
+    def _take_out(self, output: str, batch: EventBatch) -> None:
+        self._rows_out += batch.rows
+        self._released.append((output, batch))
 
     def _handed_out(self) -> list[tuple[str, pa.RecordBatch]]:
         released, self._released = self._released, []
-        return released
+        return [(output, self._plan.outputs[output].schema.show(batch)) for output, batch in released]
+
+
+def _advanced(step: Step, number: int, arrivals: Arrivals) -> Emission:
+    """What the step of a way in releases when it learns how far the rows of a micro-batch have come, in all shards."""
+    operator = step.operator
+    if isinstance(operator, MergeByColumnOperator):
+        return operator.advance_high_water(arrivals.replicas[number])
+    assert isinstance(operator, PunctuateOperator)
+    return operator.advance_high_water(arrivals.high_water[number])
