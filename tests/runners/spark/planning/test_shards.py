@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from without_spark import Segments, cut, in_process, in_shards, packed_by_tasks, shard_plan
 
 import slackwater as sw
-from slackwater.errors import RunError
+from slackwater.errors import PlanError, RunError
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.shard.arrivals import Arrivals
@@ -309,3 +309,17 @@ def _arrivals(packed: Iterable[PackedRow], key: int) -> Arrivals:
         if row.shard == key:
             arrivals.add(row)
     return arrivals
+
+
+@pytest.mark.parametrize("before", [lambda s: s, lambda s: s.where(nw.col("n") > 0)], ids=["source", "where"])
+def test_an_output_before_the_shards_is_refused_beside_one_that_waits(
+    before: Callable[[sw.DisorderedStream], sw.DisorderedStream],
+) -> None:
+    """No shard would give it any rows, though the same rows go on to the sort."""
+
+    def planned(streams: _Streams) -> Sequence[Any]:
+        shared = before(streams[0])
+        return [_sorted(shared), shared]
+
+    with pytest.raises(PlanError, match="on Spark rows come in no order"):
+        shard_plan(planned, [_SCHEMA], 1)

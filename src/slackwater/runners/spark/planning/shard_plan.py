@@ -85,6 +85,9 @@ class ShardPlan:
         entries = [node for node in self.names if isinstance(node, LatenessStep)]
         pipelines = tuple(map(_pipeline, entries))
         outside = {node for pipeline in pipelines for node in pipeline.outside}
+        for node in self.outputs.values():
+            if node in outside:
+                raise _needs_patience(node.line)
         for node in self.names:
             if isinstance(node, SourceNode) and node not in outside:
                 raise _needs_patience(node.line)
