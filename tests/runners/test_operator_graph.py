@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -360,3 +362,28 @@ def test_a_snapshot_says_what_its_steps_were(part: Parting) -> None:
     assert isinstance(taken, Snapshot)
     assert taken.plan == describe_steps({node: fed.names[node] for node in walk(main.node)})
     assert list(taken) == ["part#1"]
+
+
+def test_what_operators_hold_goes_with_a_graph_that_was_taken_apart(part: Parting) -> None:
+    """At once: Python looks for cycles by the number of objects, and these may be few and large."""
+    main, band = part(_arrivals())
+    made: list[weakref.ref[Operator[Any]]] = []
+
+    class Seen(_Holding):
+        pass  # without slots of its own it can be referred to weakly
+
+    def build(node: StepNode, name: str, _: Any) -> Operator[Any]:
+        operator = Seen(name, len(node.inputs), [])
+        made.append(weakref.ref(operator))
+        return operator
+
+    fed = _Fed(sw.union(main, band), band.where(nw.col("v") > 0), build=build)
+    fed.put(1, 2)
+    gc.disable()
+    try:
+        fed.graph.disconnect()
+        del fed
+        assert len(made) == 3
+        assert [one() for one in made] == [None] * 3
+    finally:
+        gc.enable()

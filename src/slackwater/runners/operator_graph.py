@@ -217,6 +217,15 @@ class OperatorGraph:
         """The state of every operator, by the name of its step; taken when the queues are empty."""
         return Snapshot({step.name: step.operator.snapshot() for step in self.steps}, self.plan)
 
+    def disconnect(self) -> None:
+        """Take the graph apart: then its operators go when nobody needs them, not when Python looks for cycles."""
+        outputs = [*self.entrances.values(), *(output for one in self.nodes for output in one.outputs)]
+        for output in outputs:
+            output.arcs.clear()
+            output.sinks.clear()
+        for step in self.steps:
+            step.inputs.clear()
+
 
 def take_first(arc: Arc) -> Emission:
     """What a step releases when it takes what waits first at an input: a batch, or the end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -108,13 +109,14 @@ class ShardHost(StatefulProcessor):
         place = (_query_of_task(), repr(self._plan.described()), str(key[0]))
         with metrics.timed("state"):
             store, shard = self._resumed(place)
-        for released in _given_out(shard, work(shard), metrics):
-            yield pd.DataFrame([released])
-        with metrics.timed("state"):
-            self._segments.written_bytes = 0
-            store.save(self._segments, shard.snapshot())
-            keep_resident(place, store.leaves())
-            self._set_timer(shard)
+        with closing(shard):
+            for released in _given_out(shard, work(shard), metrics):
+                yield pd.DataFrame([released])
+            with metrics.timed("state"):
+                self._segments.written_bytes = 0
+                store.save(self._segments, shard.snapshot())
+                keep_resident(place, store.leaves())
+                self._set_timer(shard)
         metrics.state_bytes = self._segments.written_bytes
         yield pd.DataFrame([{"output": METRICS, "body": None, **metrics.as_row()}])
 
@@ -158,9 +160,9 @@ class BatchHost:
                 row = PackedRow(**packed)
                 arrived.setdefault(row.shard, Arrivals()).add(row)
         for arrivals in arrived.values():
-            shard = Shard(self.plan)
-            for released in _given_out(shard, chain(shard.on_micro_batch(arrivals), shard.flush()), Metrics()):
-                yield pa.RecordBatch.from_pylist([released], schema=_RELEASED)
+            with closing(Shard(self.plan)) as shard:
+                for released in _given_out(shard, chain(shard.on_micro_batch(arrivals), shard.flush()), Metrics()):
+                    yield pa.RecordBatch.from_pylist([released], schema=_RELEASED)
 
 
 def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> Iterator[dict[str, Any]]:

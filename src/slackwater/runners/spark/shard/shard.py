@@ -67,11 +67,11 @@ class Shard:
         self._rows_in = self._rows_out = 0
         self._ended = False
         self.late_before, self.duplicates_before = self.late(), self.duplicates()
-        self._overlap_before = self._overlap()
-        """How many rows had been late, and how many left out, when this was made."""
+        """How many rows had been late, and how many left out as duplicates, when this was made."""
 
-        self._silence = None if timeout is None else IdleTimeout.in_plan(plan, timeout)
-        self._heard: SourceActivity = states.get(_HEARD) or SourceActivity.nothing(len(plan.pipelines))
+        self._overlap_before = self._overlap()
+        self._idle_timeout = None if timeout is None else IdleTimeout.in_plan(plan, timeout)
+        self._activity: SourceActivity = states.get(_HEARD) or SourceActivity.nothing(len(plan.pipelines))
         self.look_again_at: Instant | None = None
         """When to be woken, unless rows come before; None if that would change nothing."""
 
@@ -86,11 +86,11 @@ class Shard:
             facts, hint = {"rows": arrivals.rows}, "start anew with another checkpoint, for what has come since"
             raise RunError(message("rows came after a query was flushed", facts, hint))
         self._rows_in += arrivals.rows
-        yield from self._taken(arrivals, now)
+        yield from self._take_all(arrivals, now)
         if arrivals.are_the_last and not self._before.ended:
             yield from self.flush()
 
-    def _taken(self, arrivals: Arrivals, now: Instant | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def _take_all(self, arrivals: Arrivals, now: Instant | None) -> Iterator[tuple[str, pa.RecordBatch]]:
         for number, (pipeline, step) in enumerate(zip(self._plan.pipelines, self._entries, strict=True)):
             operator, entrance = step.operator, self._graph.entrances[pipeline.entry]
             if isinstance(operator, MergeByColumnOperator) and number in arrivals.replicas:
@@ -103,29 +103,29 @@ class Shard:
             if number in arrivals.high_water:
                 self._release(step, _advanced(step, number, arrivals))
                 yield from self._handed_out()
-        if self._silence is not None:
+        if self._idle_timeout is not None:
             assert now is not None, "silence is measured by the timestamps of micro-batches"
-            self._heard = self._heard.after(now, arrivals.high_water)
+            self._activity = self._activity.after(now, arrivals.high_water)
             yield from self.on_timer(now)
 
     def on_timer(self, now: Instant) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out what is held back for sources that are silent by now, and find out when to look again."""
-        assert self._silence is not None, "without a timeout nobody is woken"
-        for number, bound in self._silence.punctuations(self._heard, now).items():
+        assert self._idle_timeout is not None, "without a timeout nobody is woken"
+        for number, bound in self._idle_timeout.punctuations(self._activity, now).items():
             step = self._entries[number]
             assert isinstance(step.operator, PunctuateOperator)
             self._release(step, step.operator.punctuate(bound))
             yield from self._handed_out()
-        self.look_again_at = self._silence.look_again_at(self._heard, now)
+        self.look_again_at = self._idle_timeout.look_again_at(self._activity, now)
 
     def flush(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out all that is held: no micro-batch will come any more."""
         self._ended = True
-        self._distrust_flushes()
+        self._mark_ends_untrusted()
         self._graph.end_all()
         yield from self._handed_out()
 
-    def _distrust_flushes(self) -> None:
+    def _mark_ends_untrusted(self) -> None:
         """Tell merges and comparisons that what comes from their replicas now is no more than a flush."""
         for step in self._graph.steps:
             operator = step.operator
@@ -142,9 +142,13 @@ class Shard:
         """The state of every step, totals and, with a timeout, what was heard of the sources."""
         states = self._graph.snapshot()
         states[_TOTALS] = self.totals()
-        if self._silence is not None:
-            states[_HEARD] = self._heard
+        if self._idle_timeout is not None:
+            states[_HEARD] = self._activity
         return states
+
+    def close(self) -> None:
+        """Let go of all operators at once: what they hold is large, and the next micro-batch has others."""
+        self._graph.disconnect()
 
     def totals(self) -> Totals:
         """What it has done since the query began."""
