@@ -43,7 +43,7 @@ def test_the_sums_are_those_of_the_counters_of_all_steps() -> None:
 def test_counters_are_copies() -> None:
     """Who keeps them sees what was, not what is."""
     source = sw.PushSource(_ROWS, name="blue")
-    query = sw.Query([(sw.stream(source, time="at").sort(2), lambda _: None)], clock=sw.ManualClock())
+    query = sw.Query([(sw.stream(source, time="at").assume_ordered(), lambda _: None)], clock=sw.ManualClock())
     before = counts.counters(_steps(query))
     source.push(_rows(1, 2, 3))
     query.work()

@@ -61,7 +61,7 @@ class _Fed:
         self.graph = OperatorGraph(self.names, operators, plan, self.sources)
         self.seen: list[list[int]] = [[] for _ in streams]
         for stream, seen in zip(streams, self.seen, strict=True):
-            self.graph.add_sink(stream.node, lambda batch, seen=seen: seen.extend(_values(batch)))
+            self.graph.add_sink(stream.node, _into(seen))
 
     def put(self, *values: int, at: int = 0, source: int = 0) -> None:
         self.graph.put(list(self.sources.values())[source], _batch(*values, at=at))
@@ -74,6 +74,10 @@ class _Fed:
     def step(self, name: str) -> Step:
         (found,) = (step for step in self.graph.steps if step.name == name)
         return found
+
+
+def _into(seen: list[int]) -> Callable[[EventBatch], None]:
+    return lambda batch: seen.extend(_values(batch))
 
 
 def _batch(*values: int, at: int = 0) -> EventBatch:
@@ -135,7 +139,7 @@ def test_a_step_whose_input_is_not_in_the_graph_has_an_entrance_of_its_own() -> 
     graph = OperatorGraph(names, operators, {})
     seen: list[int] = []
     for stream in (small, great):
-        graph.add_sink(stream.node, lambda batch: seen.extend(_values(batch)))
+        graph.add_sink(stream.node, _into(seen))
     assert list(graph.entrances) == [small.node, great.node]
     graph.put(graph.entrances[great.node], _batch(1, 9))
     graph.run()
