@@ -321,5 +321,5 @@ def test_an_output_before_the_shards_is_refused_beside_one_that_waits(
         shared = before(streams[0])
         return [_sorted(shared), shared]
 
-    with pytest.raises(PlanError, match="on Spark rows come in no order"):
+    with pytest.raises(PlanError, match="on Spark a source needs a patience before this step"):
         shard_plan(planned, [_SCHEMA], 1)

@@ -22,7 +22,7 @@ from slackwater.runners.spark.wire.arrow_bytes import from_buffer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from slackwater.runners.spark.input.packing import PackedRow
+    from slackwater.runners.spark.wire.packed_rows import PackedRow
 
 _SCHEMA = pa.schema({"at": pa.int64(), "v": pa.int64()})
 _PLAN = shard_plan(lambda s: [s[0].sort(patience=3, every=sw.Every.batch(), late=sw.Late.drop())], [_SCHEMA], 1)
