@@ -46,12 +46,29 @@ def two_sources() -> sw.Result:
 def driven_by_hand(stream: sw.OrderedStream) -> dict[str, Any]:
     """A query that is worked, looked at, and closed."""
     seen: list[pa.RecordBatch] = []
-    with stream.open(seen.append, clock=sw.SystemClock(), batch_rows=1_000) as query:
+    with stream.open(seen.append, clock=sw.SystemClock(), batch_rows=1_000, buffer_limit=100_000) as query:
         assert_type(query, sw.Query)
         query.work()
         held: int = query.counters()["source#1"].buffered
         assert held == 0
         return query.snapshot()
+
+
+def parameters_have_names_and_types(stream: sw.OrderedStream, bands: sw.Streams, session: Any) -> None:
+    """What is misspelt, or of another type, is seen before anything runs."""
+    stream.open(print, batch_rows="1000")  # type: ignore[arg-type]
+    stream.open(print, shards=2)  # type: ignore[call-arg]
+    sw.Query([(stream, print)], buffer_limit=1.5)  # type: ignore[arg-type]
+    bands.open(print, batch_row=1_000)  # type: ignore[call-arg]
+    stream.start(checkpoint="c", main="out", shards="2")  # type: ignore[arg-type]
+    stream.start(checkpoint="c", main="out", batch_rows=2)  # type: ignore[call-arg]
+    bands.start(checkpoint="c", main=["a", "b"], shard=2)  # type: ignore[call-arg]
+    bands.start(checkpoint="c", main="out", late="late", timeout=timedelta(seconds=30), shards=2, chunk_rows=1_000)
+    sw.start_together([(stream, "out")], checkpoint="c", chunks=2)  # type: ignore[call-arg]
+    stream.to_spark(shards=2, chunk_rows=1_000)
+    stream.to_spark(shard=2)  # type: ignore[call-arg]
+    sw.parquet_files(session, "in", maxFilesPerTrigger=1, pathGlobFilter="*.parquet")
+    sw.parquet_files(session, "in", maxFilesPerTigger=1)  # type: ignore[call-arg]
 
 
 def read_along(stream: sw.DisorderedStream) -> Iterator[int]:

@@ -16,11 +16,14 @@ from slackwater.plan.nodes.bands import BandedAggregate, outputs_of, split_by_la
 from slackwater.plan.nodes.rows import Select, stamped, with_wide_dictionaries
 from slackwater.policies.lateness import Lateness
 from slackwater.progress.instants import format_duration
+from slackwater.runners.in_process.runner import BATCH_ROWS, BUFFER_LIMIT
 from slackwater.streams.on_spark import start_together
 from slackwater.streams.ordered import OrderedStream
 from slackwater.streams.query import Query, run_together
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from slackwater.plan.node import Node
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.cadence import Every
@@ -80,23 +83,51 @@ class Streams(Sequence[OrderedStream]):
         resume: Mapping[str, Any] | None = None,
         on_late: Callback | None = None,
         on_left_out: Callback | None = None,
-        **options: int,
+        *,
+        batch_rows: int = BATCH_ROWS,
+        buffer_limit: int = BUFFER_LIMIT,
     ) -> Query:
         """Start a live query that calls back with the rows of every stream as they come. See `OrderedStream.open`."""
         outputs = [(stream, on_batch) for stream in self.streams]
-        return Query(outputs, clock, resume, on_late, on_left_out, **options)
+        return Query(outputs, clock, resume, on_late, on_left_out, batch_rows=batch_rows, buffer_limit=buffer_limit)
 
-    def start(self, *, checkpoint: str, main: AnySink | list[AnySink], **options: Any) -> SparkQuery:
+    def start(
+        self,
+        *,
+        checkpoint: str,
+        main: AnySink | list[AnySink],
+        late: AnySink | Mapping[str, AnySink] | None = None,
+        left_out: AnySink | Mapping[str, AnySink] | None = None,
+        metrics: AnySink | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        timeout: str | timedelta | None = None,
+        at_end: str | None = None,
+        name: str | None = None,
+        shards: int | None = None,
+        chunk_rows: int | None = None,
+    ) -> SparkQuery:
         """Start one query on Spark for all: with one sink, or a list with a sink for each.
 
         One sink takes the rows of all streams, and writes those of a micro-batch at once, which is faster. Answers say
-        in their column `band` which stream they are from. The options are those of `OrderedStream.start`.
+        in their column `band` which stream they are from. Everything else is as in `OrderedStream.start`.
         """
         sinks = main if isinstance(main, list) else [main] * len(self.streams)
         if len(sinks) != len(self.streams):
             facts, hint = {"streams": len(self.streams), "sinks": len(sinks)}, "give one for each, or one for all"
             raise PlanError(message("each stream needs a sink", facts, hint))
-        return start_together(list(zip(self.streams, sinks, strict=True)), checkpoint=checkpoint, **options)
+        return start_together(
+            list(zip(self.streams, sinks, strict=True)),
+            checkpoint=checkpoint,
+            late=late,
+            left_out=left_out,
+            metrics=metrics,
+            trigger=trigger,
+            timeout=timeout,
+            at_end=at_end,
+            name=name,
+            shards=shards,
+            chunk_rows=chunk_rows,
+        )
 
 
 def bands_of_events(node: Node, patiences: Sequence[Length], every: Every | None, late: Late) -> Streams:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from slackwater.errors import PlanError, message
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
+    from slackwater.runners.spark.input.file_source_options import FileSourceOptions
     from slackwater.runners.spark.input.parquet_files import ParquetFiles
     from slackwater.runners.spark.output.sinks import AnySink
     from slackwater.runners.spark.query import SparkQuery
@@ -28,16 +29,26 @@ def start_together(
     timeout: str | timedelta | None = None,
     at_end: str | None = None,
     name: str | None = None,
-    **options: int,
+    shards: int | None = None,
+    chunk_rows: int | None = None,
 ) -> SparkQuery:
     """Start one query on Spark for several streams, such as the bands of in_bands(), each with its sink.
 
     What they share is done once. Streams with the same columns may have the same sink: what a micro-batch has for it is
     written at once. The rest is as for Stream.start().
     """
-    sinks = {"late": late, "left_out": left_out, "metrics": metrics}
     return _spark_runner().start_together(
-        streams, checkpoint=checkpoint, trigger=trigger, timeout=timeout, at_end=at_end, name=name, **sinks, **options
+        streams,
+        checkpoint=checkpoint,
+        late=late,
+        left_out=left_out,
+        metrics=metrics,
+        trigger=trigger,
+        timeout=timeout,
+        at_end=at_end,
+        name=name,
+        shards=shards,
+        chunk_rows=chunk_rows,
     )
 
 
@@ -47,15 +58,15 @@ def parquet_files(
     *,
     schema: ColumnTypes | None = None,
     streaming: bool = True,
-    **options: Any,
+    **options: Unpack[FileSourceOptions],
 ) -> ParquetFiles:
     """Find the Parquet files of a folder, to be read by streams on Spark: `sw.stream(sw.parquet_files(...), time=...)`.
 
     Spark finds the files and keeps the book, as for `spark.readStream.parquet(path)`, and Arrow reads them right into
     the library: rows need not cross from Spark to Python, which is most of what rows cost. Steps give the same as on
     the DataFrame. `schema` names columns and types, as Spark writes them; without it they are those of the files that
-    are there. `options` are those of Spark's file source, such as maxFilesPerTrigger=1. With `streaming=False` only the
-    files that are there now are read.
+    are there. `options` are those of Spark's file source, by Spark's names, such as maxFilesPerTrigger=1; another is
+    refused, for Spark would not look at it. With `streaming=False` only the files that are there now are read.
 
     Files of local and mounted folders are opened as they are. Of `s3:`, `s3a:`, `gs:` and `hdfs:` Spark finds the files
     with its own settings, and workers open them by Arrow's file systems, with what these find: keys of the environment,
@@ -64,9 +75,15 @@ def parquet_files(
     return _spark_runner().parquet_files(session, path, schema=schema, streaming=streaming, **options)
 
 
-def to_spark(stream: Stream, timeout: str | timedelta | None = None, **options: int) -> Frame:
+def to_spark(
+    stream: Stream,
+    timeout: str | timedelta | None = None,
+    *,
+    shards: int | None = None,
+    chunk_rows: int | None = None,
+) -> Frame:
     """The rows of a stream as a DataFrame."""
-    return _spark_runner().to_frame(stream, timeout=timeout, **options)
+    return _spark_runner().to_frame(stream, timeout=timeout, shards=shards, chunk_rows=chunk_rows)
 
 
 def _spark_runner() -> Any:

@@ -15,7 +15,7 @@ from slackwater.progress.clock import Clock, SystemClock
 from slackwater.progress.instants import UNTIMED
 from slackwater.progress.saturating import within_int64
 from slackwater.runners.in_process.interrupts import DeferredInterrupt
-from slackwater.runners.in_process.runner import InProcessRunner
+from slackwater.runners.in_process.runner import BATCH_ROWS, BUFFER_LIMIT, InProcessRunner
 from slackwater.runners.result import Result
 from slackwater.streams.diverted_rows import diverted_streams, require_diverted_rows_taken
 from slackwater.streams.sinks import TableSink
@@ -45,7 +45,9 @@ class Query:
     """One or more streams running together in process; what they share runs once.
 
     `on_late` takes the rows that come too late, `on_left_out` those that a merge of replicas leaves out. A plan that
-    diverts such rows must have it, or a stream that reads them, such as `stream.late`.
+    diverts such rows must have it, or a stream that reads them, such as `stream.late`. `batch_rows` are taken from a
+    source at once; `buffer_limit` is how many rows a step may hold back before sources that it does not wait for are
+    left unread.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class Query:
         resume: Mapping[str, Any] | None = None,
         on_late: Callback | None = None,
         on_left_out: Callback | None = None,
-        **options: int,
+        *,
+        batch_rows: int = BATCH_ROWS,
+        buffer_limit: int = BUFFER_LIMIT,
     ) -> None:
         streams = [stream for stream, _ in outputs]
         late, left_out = diverted_streams(*streams), diverted_streams(*streams, output=LEFT_OUT)
@@ -68,7 +72,9 @@ class Query:
         self._calendar = outputs[0][0].node.schema.calendar
         self._late = {name: stream.schema.empty_table() for name, stream in late.items()}
         self._left_out = {name: stream.schema.empty_table() for name, stream in left_out.items()}
-        self._runner = InProcessRunner(wired, clock or SystemClock(), resume=resume, **options)
+        self._runner = InProcessRunner(
+            wired, clock or SystemClock(), batch_rows=batch_rows, buffer_limit=buffer_limit, resume=resume
+        )
 
     @property
     def finished(self) -> bool:

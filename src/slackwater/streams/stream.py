@@ -13,6 +13,7 @@ from slackwater.disorder.profile import DisorderProfile
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.plan.explain import explain
+from slackwater.runners.in_process.runner import BATCH_ROWS, BUFFER_LIMIT
 from slackwater.streams.diverted_rows import only_late_stream, require_diverted_rows_taken
 from slackwater.streams.on_spark import start_together, to_spark
 from slackwater.streams.query import Query, run_into, run_together, starts_of
@@ -149,15 +150,26 @@ class Stream:
         resume: Mapping[str, Any] | None = None,
         on_late: Callback | None = None,
         on_left_out: Callback | None = None,
-        **options: int,
+        *,
+        batch_rows: int = BATCH_ROWS,
+        buffer_limit: int = BUFFER_LIMIT,
     ) -> Query:
         """Start a live query that is driven by hand: work() does what can be done now, close() flushes and ends.
 
         `resume` takes what Query.snapshot() returned. `on_late` takes the rows that come too late, `on_left_out` those
-        that a merge leaves out; a plan that diverts such rows must have it. `options` are batch_rows and buffer_limit
-        of the runner.
+        that a merge leaves out; a plan that diverts such rows must have it. `batch_rows` are taken from a source at
+        once: fewer for very wide rows. A step may hold back `buffer_limit` rows for a silent source; then the others
+        are left unread, and their feeders wait.
         """
-        return Query([(self, on_batch)], clock, resume, on_late, on_left_out, **options)
+        return Query(
+            [(self, on_batch)],
+            clock,
+            resume,
+            on_late,
+            on_left_out,
+            batch_rows=batch_rows,
+            buffer_limit=buffer_limit,
+        )
 
     def start(
         self,
@@ -171,7 +183,8 @@ class Stream:
         timeout: str | timedelta | None = None,
         at_end: str | None = None,
         name: str | None = None,
-        **options: int,
+        shards: int | None = None,
+        chunk_rows: int | None = None,
     ) -> SparkQuery:
         """Start a query on Spark that runs until it is stopped, and goes on from its checkpoint when started again.
 
@@ -182,8 +195,8 @@ class Stream:
         shard. After a crash the last micro-batch is run again: folders that have it keep it, functions are called again
         with its number. A folder belongs to one query, which its checkpoint makes; another is refused. `trigger` is
         what Spark's own trigger() takes, such as {"availableNow": True}; `name` is what Spark calls the query in its
-        lists. `options` are chunk_rows and shards: without it there is one for each core, and a query that is started
-        again has as many as before.
+        lists. The work is done in `shards`: without it there is one for each core, and a query that is started again
+        has as many as before. `chunk_rows` is how many rows are moved to a shard as one value, at most.
 
         With the trigger {"availableNow": True} it ends when it has taken all there is, and still holds what waits for
         late rows or for the end of a window; query.progress() says how much. Started again, it goes on from there. With
@@ -206,15 +219,22 @@ class Stream:
             timeout=timeout,
             at_end=at_end,
             name=name,
-            **options,
+            shards=shards,
+            chunk_rows=chunk_rows,
         )
 
-    def to_spark(self, timeout: str | timedelta | None = None, **options: int) -> Frame:
+    def to_spark(
+        self,
+        timeout: str | timedelta | None = None,
+        *,
+        shards: int | None = None,
+        chunk_rows: int | None = None,
+    ) -> Frame:
         """Return the rows as a DataFrame of Spark, for a query of your own: streaming, if the sources are.
 
-        `timeout` is as in start(), and for streaming ones. `options` are shards and chunk_rows. What start() sets for
+        `timeout`, `shards` and `chunk_rows` are as in start(); a timeout is for streaming ones. What start() sets for
         its own query is up to you here: a session that keeps state elsewhere than in RocksDB, cannot tell attempts at
         a task apart, or has more shuffle partitions than there are shards, is refused with the calls to make. With "2m"
         for spark.sql.execution.arrow.maxBytesPerBatch large micro-batches are faster.
         """
-        return to_spark(self, timeout, **options)
+        return to_spark(self, timeout, shards=shards, chunk_rows=chunk_rows)

@@ -68,13 +68,14 @@ def start_together(
     at_end: str | None = None,
     name: str | None = None,
     shards: int | None = None,
-    chunk_rows: int = CHUNK_ROWS,
+    chunk_rows: int | None = None,
 ) -> SparkQuery:
     """Start one query for one stream or several, such as the bands of in_bands(), each with its sink.
 
     What they share is done once. See Stream.start() for the rest.
     """
     longest_silence = as_timeout(timeout)
+    _require_counts(shards=shards, chunk_rows=chunk_rows)
     if longest_silence is not None and (trigger or {}).get("availableNow"):
         # Spark runs micro-batches without rows as long as there may be timers, and there may always be some.
         facts, hint = {"timeout": timeout, "trigger": trigger}, 'leave one of them out, or {"processingTime": ...}'
@@ -125,7 +126,7 @@ def to_frame(
     *,
     timeout: str | timedelta | None = None,
     shards: int | None = None,
-    chunk_rows: int = CHUNK_ROWS,
+    chunk_rows: int | None = None,
 ) -> DataFrame:
     """The rows of a stream as a DataFrame: a streaming one, or, if all that it reads ends, one that ends.
 
@@ -133,6 +134,7 @@ def to_frame(
     streaming ones, as in Stream.start().
     """
     longest_silence = as_timeout(timeout)
+    _require_counts(shards=shards, chunk_rows=chunk_rows)
     session = _session_of([stream.node])
     plan = _plan_of([stream.node], shards or default_shards(session))
     if shards is None:
@@ -149,6 +151,14 @@ def to_frame(
     else:
         released = packed.repartition(plan.shards, "shard").mapInArrow(BatchHost(plan), RELEASED_SPARK)
     return rows_of_outputs(released, [MAIN], _columns(plan, session)[MAIN])
+
+
+def _require_counts(**given: int | None) -> None:
+    """Refuse numbers of shards and rows that are none."""
+    for name, count in given.items():
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+            hint = f"leave {name}= out, or give at least 1"
+            raise PlanError(message(f"{name} is a whole number above zero", {"got": repr(count)}, hint))
 
 
 def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> DataFrame:
@@ -297,9 +307,9 @@ def _sinks_of_diverted(
 # ---- the frames ------------------------------------------------------------------------------------------------------
 
 
-def _packed(plan: ShardPlan, chunk_rows: int) -> DataFrame:
+def _packed(plan: ShardPlan, chunk_rows: int | None) -> DataFrame:
     """The rows of all ways in, packed for the shards."""
-    ways = zip(packs_of(plan, chunk_rows), plan.pipelines, strict=True)
+    ways = zip(packs_of(plan, chunk_rows or CHUNK_ROWS), plan.pipelines, strict=True)
     packed = [_feed_of(pipeline.source).packed(pack, pipeline) for pack, pipeline in ways]
     return reduce(lambda one, other: one.union(other), packed)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from pyarrow import fs
 
 from slackwater.errors import PlanError, SourceFailed, message
 from slackwater.runners.spark.compatibility import require_known_session
+from slackwater.runners.spark.input.file_source_options import require_known_options
 from slackwater.runners.spark.source import SparkFeed, columns_in_arrow
 from slackwater.runners.spark.wire.packed_rows import PACKED_SPARK
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.schema import EventSchema
     from slackwater.plan.node import StepNode
+    from slackwater.runners.spark.input.file_source_options import FileSourceOptions
     from slackwater.runners.spark.input.pack import Pack
     from slackwater.runners.spark.planning.shard_plan import InputPipeline
     from slackwater.runners.spark.source import ColumnTypes, Session
@@ -58,9 +60,10 @@ def parquet_files(
     *,
     schema: ColumnTypes | None = None,
     streaming: bool = True,
-    **options: Any,
+    **options: Unpack[FileSourceOptions],
 ) -> ParquetFiles:
     """Find the Parquet files of a folder. See `slackwater.parquet_files`."""
+    require_known_options(options)
     require_known_session(session)
     _refuse_what_arrow_cannot_open(path)
     if schema is None:
@@ -74,7 +77,8 @@ def parquet_files(
                 message("there is no Parquet file to read the columns from", {"path": path}, hint)
             ) from error
     reader = session.readStream if streaming else session.read
-    paths = reader.format("binaryFile").schema(_FOUND).options(**options).load(path).select("path")
+    given: dict[str, Any] = dict(options)
+    paths = reader.format("binaryFile").schema(_FOUND).options(**given).load(path).select("path")
     return ParquetFiles("files", columns_in_arrow(session, schema), streaming, paths)
 
 
