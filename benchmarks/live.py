@@ -89,7 +89,8 @@ def watch(scenarios: Sequence[Scenario], seconds: float, verb: str) -> list[Watc
     begun = time.perf_counter()
     feeder.start()
     while not fed.is_set():
-        query.work_or_wait()
+        query.work()
+        query.wait_for_more()
     elapsed = time.perf_counter() - begun
     counters = query.counters()
     for number, seen in enumerate(watched, start=1):

@@ -136,7 +136,7 @@ def watch(query: SparkQuery, micro_batches: int = sys.maxsize) -> None:
     """Wait until a query has ended or done so many micro-batches, and say now and then how far it has come."""
     done = said = 0
     while done < micro_batches and not query.wait(seconds=1):
-        progress = query.progress()
+        progress = query.last_micro_batch()
         done = progress["batch_id"] + 1 if progress else 0
         if done >= min(said + SAY_EVERY, micro_batches):
             said = done

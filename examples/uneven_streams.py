@@ -70,7 +70,8 @@ def run(name: str, punctuations: sw.Punctuations, show: int) -> tuple[str, int, 
     begun = time.perf_counter()
     feeder.start()
     while not fed.is_set():
-        query.work_or_wait()
+        query.work()
+        query.wait_for_more()
     idle = query.counters()["join#1"].idle_waiting / 1e6 / (time.perf_counter() - begun)
     query.close()
     feeder.join()

@@ -212,7 +212,7 @@ def test_a_period_longer_than_any_lock_can_wait_is_waited_for() -> None:
     query = stream.open(lambda _: None, clock=sw.ManualClock(0))
     query.work()
     source.push({"x": 1})
-    query.wait()
+    query.wait_for_more()
     query.close()
 
 

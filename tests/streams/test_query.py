@@ -50,6 +50,53 @@ def test_work_does_what_can_be_done_now_and_no_more() -> None:
     assert query.counters()["union#1"].buffered == 2
 
 
+def test_wait_works_until_the_sources_have_ended_or_so_long() -> None:
+    """It says whether the query has ended, and does the work that comes meanwhile."""
+    a, left = _live("a")
+    seen: list[int] = []
+    query = left.open(lambda rows: seen.extend(rows.column("at").to_pylist()))
+    assert (query.active, query.finished) == (True, False)
+    assert not query.wait(seconds=0)
+    a.push([_row(1)])
+    assert not query.wait(seconds=0.01)
+    assert seen == [1]
+    a.push([_row(2)])
+    a.close()
+    assert query.wait()
+    assert seen == [1, 2]
+    assert (query.active, query.finished) == (False, True)
+    assert query.wait()
+
+
+def test_stop_flushes_nothing_and_a_snapshot_goes_on() -> None:
+    """What is held stays held; the query is neither active nor finished, and has nothing to wait for."""
+    source, left = _live("a")
+    seen: list[Any] = []
+    query = left.tumbling(10).aggregate(n=sw.count()).open(lambda rows: seen.extend(rows["n"].to_pylist()))
+    source.push([_row(1), _row(2)])
+    query.work()
+    query.stop()
+    assert (query.active, query.finished, query.wait(), seen) == (False, False, False, [])
+    _, again = _live("a")
+    with (
+        again.tumbling(10)
+        .aggregate(n=sw.count())
+        .open(lambda rows: seen.extend(rows["n"].to_pylist()), resume=query.snapshot())
+    ):
+        pass
+    assert seen == [2]
+
+
+def test_a_query_that_has_failed_is_neither_active_nor_finished() -> None:
+    """As on Spark."""
+    source, left = _live("a")
+    query = left.where(_refuse_seven).open(print)
+    source.push([_row(1, 7)])
+    with pytest.raises(StepFailed):
+        query.wait()
+    assert (query.active, query.finished) == (False, False)
+
+
 def test_close_flushes_everything_and_ends_the_sources() -> None:
     """Rows that wait in sources, in the union and in open windows all come out."""
     (a, left), (b, right) = _live("a"), _live("b")

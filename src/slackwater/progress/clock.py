@@ -32,6 +32,28 @@ class SystemClock:
         return self._latest
 
 
+class Deadline:
+    """So many seconds from now, by a clock that nobody sets; without a number it never comes.
+
+    >>> Deadline(0).has_come, Deadline(None).has_come, Deadline(None).seconds_left()
+    (True, False, None)
+    """
+
+    __slots__ = ("_at",)
+
+    def __init__(self, seconds: float | None) -> None:
+        self._at = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def has_come(self) -> bool:
+        """Whether so many seconds have gone by."""
+        return self._at is not None and time.monotonic() >= self._at
+
+    def seconds_left(self) -> float | None:
+        """How long it is until then; None for ever."""
+        return None if self._at is None else max(self._at - time.monotonic(), 0.0)
+
+
 class ManualClock:
     """A clock that moves only when it is moved; for tests, replays and notebooks.
 

@@ -80,7 +80,7 @@ class Race:
             with query:
                 while not query.finished:
                     if not self.step(plan):
-                        query.wait()
+                        query.wait_for_more()
         except StepFailed:
             if not source.closed:
                 raise

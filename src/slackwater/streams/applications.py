@@ -112,7 +112,7 @@ def cutover(query: Query, old: Replica, new: Replica, *, complete_from: Moment) 
             facts = {"standing": "; ".join(map(str, query.replicas()))}
             hint = "a replica joins when another one has come as far as it tells everything from"
             raise SlackwaterError(message("the new replica cannot join any more", facts, hint))
-        query.wait()
+        query.wait_for_more()
     if query.why_left(new):
         facts = {"replica": new.node.line, "reason": query.why_left(new)}
         raise SlackwaterError(message("the new replica has left before it had joined", facts, "attach it again"))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from slackwater.policies.punctuations import Length
     from slackwater.progress.clock import Clock
     from slackwater.runners.result import Result
-    from slackwater.runners.spark.output.sinks import AnySink
+    from slackwater.runners.spark.output.sinks import AnySink, SinkFunction
     from slackwater.runners.spark.query import SparkQuery
     from slackwater.streams.diverted_rows import Callback
 
@@ -98,6 +98,8 @@ class Streams(Sequence[OrderedStream]):
         main: AnySink | list[AnySink],
         late: AnySink | Mapping[str, AnySink] | None = None,
         left_out: AnySink | Mapping[str, AnySink] | None = None,
+        on_late: SinkFunction | None = None,
+        on_left_out: SinkFunction | None = None,
         metrics: AnySink | None = None,
         trigger: Mapping[str, Any] | None = None,
         timeout: str | timedelta | None = None,
@@ -120,6 +122,8 @@ class Streams(Sequence[OrderedStream]):
             checkpoint=checkpoint,
             late=late,
             left_out=left_out,
+            on_late=on_late,
+            on_left_out=on_left_out,
             metrics=metrics,
             trigger=trigger,
             timeout=timeout,

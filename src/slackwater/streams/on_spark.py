@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from slackwater.runners.spark.input.file_source_options import FileSourceOptions
     from slackwater.runners.spark.input.parquet_files import ParquetFiles
-    from slackwater.runners.spark.output.sinks import AnySink
+    from slackwater.runners.spark.output.sinks import AnySink, SinkFunction
     from slackwater.runners.spark.query import SparkQuery
     from slackwater.runners.spark.source import ColumnTypes, Frame, Session
     from slackwater.streams.stream import Stream
@@ -24,6 +24,8 @@ def start_together(
     checkpoint: str,
     late: AnySink | Mapping[str, AnySink] | None = None,
     left_out: AnySink | Mapping[str, AnySink] | None = None,
+    on_late: SinkFunction | None = None,
+    on_left_out: SinkFunction | None = None,
     metrics: AnySink | None = None,
     trigger: Mapping[str, Any] | None = None,
     timeout: str | timedelta | None = None,
@@ -40,8 +42,8 @@ def start_together(
     return _spark_runner().start_together(
         streams,
         checkpoint=checkpoint,
-        late=late,
-        left_out=left_out,
+        late=_place_or_function("late", late, on_late),
+        left_out=_place_or_function("left_out", left_out, on_left_out),
         metrics=metrics,
         trigger=trigger,
         timeout=timeout,
@@ -50,6 +52,20 @@ def start_together(
         shards=shards,
         chunk_rows=chunk_rows,
     )
+
+
+def _place_or_function(option: str, place: Any, function: SinkFunction | None) -> Any:
+    """Where rows go that did not go on: to a place, or to a function."""
+    if function is None:
+        return place
+    if place is not None:
+        facts = {option: place, f"on_{option}": function}
+        hint = f"{option}= names a place, on_{option}= a function that is called; give one"
+        raise PlanError(message("these rows would go to two takers", facts, hint))
+    if not callable(function):
+        facts, hint = {"got": repr(function)}, f"name a place by {option}=..."
+        raise PlanError(message(f"on_{option} is a function of the rows and the number of a micro-batch", facts, hint))
+    return function
 
 
 def parquet_files(

@@ -11,7 +11,7 @@ from slackwater.errors import Interrupted, PlanError, RunError, message
 from slackwater.events.kinds import Kind
 from slackwater.events.written_times import as_instant
 from slackwater.operators.emission import LATE, LEFT_OUT
-from slackwater.progress.clock import Clock, SystemClock
+from slackwater.progress.clock import Clock, Deadline, SystemClock
 from slackwater.progress.instants import UNTIMED
 from slackwater.progress.saturating import within_int64
 from slackwater.runners.in_process.interrupts import DeferredInterrupt
@@ -44,6 +44,11 @@ if TYPE_CHECKING:
 class Query:
     """One or more streams running together in process; what they share runs once.
 
+    It says the same as `SparkQuery` with the same words: `work()` does what can be done now, `wait()` goes on until it
+    has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()` and
+    `counters()` tell how it stands. Only on Spark are there `spark` and `id`, the handle and the mark of a query that
+    runs elsewhere, and `last_micro_batch`: in process rows go on as they come.
+
     `on_late` takes the rows that come too late, `on_left_out` those that a merge of replicas leaves out. A plan that
     diverts such rows must have it, or a stream that reads them, such as `stream.late`. `batch_rows` are taken from a
     source at once; `buffer_limit` is how many rows a step may hold back before sources that it does not wait for are
@@ -72,9 +77,15 @@ class Query:
         self._calendar = outputs[0][0].node.schema.calendar
         self._late = {name: stream.schema.empty_table() for name, stream in late.items()}
         self._left_out = {name: stream.schema.empty_table() for name, stream in left_out.items()}
+        self._stopped = False
         self._runner = InProcessRunner(
             wired, clock or SystemClock(), batch_rows=batch_rows, buffer_limit=buffer_limit, resume=resume
         )
+
+    @property
+    def active(self) -> bool:
+        """Whether it can go on: it has not finished, and was neither stopped nor has failed."""
+        return not (self.finished or self._stopped or self._runner.failed)
 
     @property
     def finished(self) -> bool:
@@ -102,10 +113,35 @@ class Query:
         self._stop_if(stop)
         return more
 
-    def wait(self) -> None:
-        """Sleep until a source or the clock gives something to do."""
+    def wait(self, seconds: float | None = None) -> bool:
+        """Work until it has ended, or for so many seconds; say whether it has. A failure is raised.
+
+        Between two rows it sleeps. One that was stopped has nothing to wait for.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> source = sw.PushSource({"at": pa.int64()})
+        >>> query = sw.stream(source, time="at").open(lambda rows: print(rows["at"].to_pylist()))
+        >>> source.push([{"at": 1}, {"at": 2}])
+        >>> query.wait(seconds=0.01)
+        [1, 2]
+        False
+        >>> source.close()
+        >>> query.wait(), query.finished, query.active
+        (True, True, False)
+        """
+        until = Deadline(seconds)
+        while not (self.finished or self._stopped):
+            more = self.step()
+            if until.has_come:
+                break
+            if not more:
+                self.wait_for_more(until.seconds_left())
+        return self.finished
+
+    def wait_for_more(self, seconds: float | None = None) -> None:
+        """Sleep until a source or the clock gives something to do, or for so many seconds."""
         try:
-            self._runner.wait()
+            self._runner.wait(seconds)
         except KeyboardInterrupt:
             raise self._interrupted() from None
 
@@ -128,11 +164,6 @@ class Query:
 
     def _interrupted(self) -> Interrupted:
         return Interrupted.at(self, "; ".join(self.progress().now()), self.run_to_end)
-
-    def work_or_wait(self) -> None:
-        """Do what can be done, then sleep until there is more to do."""
-        self.work()
-        self.wait()
 
     def ignore_before(self, bound: Instant) -> None:
         """Say that nobody who takes the results is interested any more in rows that end at or before the bound.
@@ -159,7 +190,8 @@ class Query:
         """Work until every source has ended."""
         try:
             while not self.finished:
-                self.work_or_wait()
+                self.work()
+                self.wait_for_more()
         except Interrupted:
             raise
         except KeyboardInterrupt:  # between two calls; within one it would have ended the query
@@ -236,11 +268,19 @@ class Query:
         return self._runner.snapshot()
 
     def close(self) -> None:
-        """End live sources, flush everything that is held, and close all readings."""
+        """End live sources, let everything out that is held, as final, and close all readings."""
         self._runner.close()
 
-    def abandon(self) -> None:
-        """Close all readings without running anything more: what is held stays where it is."""
+    def stop(self) -> None:
+        """Stop, between two steps, and close all readings. Nothing is flushed; a snapshot() has all that is held.
+
+        >>> import slackwater as sw
+        >>> query = sw.stream([{"at": 1}, {"at": 7}], time="at").sort(patience=3).open(print, on_late=print)
+        >>> query.stop()
+        >>> query.active, query.finished
+        (False, False)
+        """
+        self._stopped = True
         self._runner.abandon()
 
     def __enter__(self) -> Self:
@@ -250,7 +290,7 @@ class Query:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # After a failure nothing more is run; closing would run what is left.
-        self.abandon() if error is not None else self.close()
+        self.stop() if error is not None else self.close()
 
 
 def run_together(*streams: Stream, clock: Clock | None = None) -> list[Result]:
@@ -291,13 +331,13 @@ def run_into(
             query.run_to_end()
         except RunError as error:
             error.emitted = tuple(results())
-            query.abandon()
+            query.stop()
             raise
         except Interrupted as stop:
             stop.emitted, stop.go_on = tuple(results()), run_on
             raise
         except BaseException:
-            query.abandon()
+            query.stop()
             raise
         query.close()
         return results()

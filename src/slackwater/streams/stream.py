@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from slackwater.plan.properties import Properties
     from slackwater.progress.clock import Clock
     from slackwater.runners.result import Result
-    from slackwater.runners.spark.output.sinks import AnySink
+    from slackwater.runners.spark.output.sinks import AnySink, SinkFunction
     from slackwater.runners.spark.query import SparkQuery
     from slackwater.runners.spark.source import Frame
     from slackwater.streams.diverted_rows import Callback
@@ -111,7 +111,7 @@ class Stream:
                 yield from ready
                 ready.clear()
                 if not more:
-                    query.wait()
+                    query.wait_for_more()
 
     def for_each(
         self,
@@ -178,6 +178,8 @@ class Stream:
         main: AnySink,
         late: AnySink | Mapping[str, AnySink] | None = None,
         left_out: AnySink | Mapping[str, AnySink] | None = None,
+        on_late: SinkFunction | None = None,
+        on_left_out: SinkFunction | None = None,
         metrics: AnySink | None = None,
         trigger: Mapping[str, Any] | None = None,
         timeout: str | timedelta | None = None,
@@ -188,32 +190,38 @@ class Stream:
     ) -> SparkQuery:
         """Start a query on Spark that runs until it is stopped, and goes on from its checkpoint when started again.
 
-        A sink is the path of a folder for Parquet files, a function of the rows and the number of a micro-batch, or
-        something like FolderSink. `main` takes the rows; `late` those that come too late, where several steps divert
-        such rows one sink for each, by the name of the source; `left_out` those that a merge of replicas leaves out and
-        diverts, of several merges as `{"left out merge_replicas#1": sink}`; `metrics` a row for each micro-batch and
-        shard. After a crash the last micro-batch is run again: folders that have it keep it, functions are called again
-        with its number. A folder belongs to one query, which its checkpoint makes; another is refused. `trigger` is
-        what Spark's own trigger() takes, such as {"availableNow": True}; `name` is what Spark calls the query in its
-        lists. The work is done in `shards`: without it there is one for each core, and a query that is started again
-        has as many as before. `chunk_rows` is how many rows are moved to a shard as one value, at most.
-
-        With the trigger {"availableNow": True} it ends when it has taken all there is, and still holds what waits for
-        late rows or for the end of a window; query.progress() says how much. Started again, it goes on from there. With
-        at_end="flush" query.wait() lets everything out as final instead, once, in a last micro-batch, and the query is
-        over: its checkpoint takes nothing any more. Only a query that was always started so can be flushed.
-
-        Without a `timeout`, a source that pauses is waited for. With one, such as "30s", a source that has sent nothing
-        for so long, by the timestamps of micro-batches, is not: all that it sent is taken as complete, and from then on
-        calendar time goes on with the clock, so that windows close. What it sends later with earlier times is late.
-        Spark then runs a micro-batch at every trigger, rows or not, so name one: {"processingTime": "5 seconds"}.
-        After a restart it looks at the clock once a source has sent something.
+        - `checkpoint`: the folder in which Spark keeps what the query has read and remembers.
+        - `main`: the sink that takes the rows. A sink is the path of a folder for Parquet files, a function of the rows
+          and the number of a micro-batch, or something like `FolderSink`. After a crash the last micro-batch is run
+          again: folders that have it keep it, functions are called again with its number. A folder belongs to one
+          query, which its checkpoint makes; another is refused.
+        - `late`: the sink for rows that come too late; where several steps divert such rows, a mapping with a sink for
+          each, by the name of the source. A function may be given as `on_late`, as in open().
+        - `left_out`: the sink for rows that a merge of replicas leaves out and diverts; of several merges in the same
+          way. A function may be given as `on_left_out`.
+        - `metrics`: the sink for a row of figures for each micro-batch and shard.
+        - `trigger`: what Spark's own trigger() takes, such as {"availableNow": True}.
+        - `timeout`: how long a source that pauses is waited for; without one, for ever. A source that has sent nothing
+          for so long, such as "30s", by the timestamps of micro-batches, is taken to be complete, and from then on
+          calendar time goes on with the clock, so that windows close. What it sends later with earlier times is late.
+          Spark then runs a micro-batch at every trigger, rows or not, so name one: {"processingTime": "5 seconds"}.
+          After a restart it looks at the clock once a source has sent something.
+        - `at_end`: "flush" lets everything out that is held when a query with the trigger {"availableNow": True} has
+          taken all there is: query.wait() does so, once, in a last micro-batch, and the query is over, its checkpoint
+          takes nothing any more. Only a query that was always started so can be flushed. Without it what waits for late
+          rows or for the end of a window is held; query.progress() says how much, and the next start goes on with it.
+        - `name`: what Spark calls the query in its lists.
+        - `shards`: how many parts share the work; without it one for each core, and as many as before in a query that
+          is started again. explain(runner="spark") says which columns decide.
+        - `chunk_rows`: how many rows are moved to a shard as one value, at most.
         """
         return start_together(
             [(self, main)],
             checkpoint=checkpoint,
             late=late,
             left_out=left_out,
+            on_late=on_late,
+            on_left_out=on_left_out,
             metrics=metrics,
             trigger=trigger,
             timeout=timeout,

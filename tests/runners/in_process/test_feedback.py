@@ -237,7 +237,7 @@ def test_a_query_may_be_told_from_another_thread() -> None:
     query.work()
     teller = threading.Thread(target=query.ignore_before, args=[5])
     teller.start()
-    query.wait()  # for ever, if it were not woken
+    query.wait_for_more()  # for ever, if it were not woken
     teller.join()
     query.work()
     assert source.wanted_from == 5

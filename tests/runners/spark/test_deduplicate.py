@@ -85,7 +85,7 @@ def test_each_event_comes_once_over_shards_and_a_restart(session: SparkSession, 
     assert main == sorted(_row(event) for event in wanted if event.start < complete)
     _assert_counts_add_up(metrics, len(cuts))
     left_out = sum(row.duplicates_total for number, row in metrics if number == len(cuts) - 1)
-    assert query.progress()["duplicates_total"] == left_out == sum(row.duplicates for _, row in metrics)
+    assert query.counters()["all shards"].duplicates == left_out == sum(row.duplicates for _, row in metrics)
 
 
 def _assert_counts_add_up(metrics: list[tuple[int, Any]], micro_batches: int) -> None:

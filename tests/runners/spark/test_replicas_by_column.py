@@ -450,7 +450,7 @@ def test_a_query_writes_what_its_merge_leaves_out(session: SparkSession, tmp_pat
         )
         query.wait()
         main, left_out = (_all_rows(folder / output) for output in ("main", "left_out"))
-        progress = query.progress()
+        progress = query.last_micro_batch()
         assert len(left_out) == progress["contradicted_total"] + progress["passed_over_total"] > 0, name
         assert len(told) == len(main) + len(left_out) + progress["duplicates_total"]
         assert "hardly share any rows" in progress["warning"]

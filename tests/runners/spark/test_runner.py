@@ -190,7 +190,7 @@ def test_bands_of_counts_in_several_shards(session: SparkSession, tmp_path: Path
             shards=3,
         )
         query.wait()
-        progress = query.progress()
+        progress, so_far = query.last_micro_batch(), query.progress()
     source = sw.PushSource(_SCHEMA)
     expected: list[list[Any]] = [[] for _ in range(4)]
     streams = _banded(sw.stream(source, time="at"), every=sw.Every.batch())
@@ -214,6 +214,14 @@ def test_bands_of_counts_in_several_shards(session: SparkSession, tmp_path: Path
     assert progress["rows_in_total"] == sum(table.num_rows for table in cuts.tables)
     assert progress["held"] > 0
     assert re.fullmatch(r"1970-01-01T00:00:00\.\d{6}Z", progress["complete_before"])
+    assert (so_far.total_in, so_far.total_late) == (progress["rows_in_total"], progress["late_total"])
+    assert so_far.held == {"all shards": progress["held"]}
+    assert f"complete before {progress['complete_before']}" in str(so_far)
+    counted = query.counters()["all shards"]
+    assert (counted.rows_in, counted.late, counted.buffered) == (so_far.total_in, so_far.total_late, progress["held"])
+    assert (query.finished, query.active) == (True, False)
+    with pytest.raises(RunError, match=r"(?s)not started to be flushed.*at_end"):
+        query.close()
 
 
 def _extend(rows: list[Any]) -> Callable[[pa.RecordBatch], None]:
@@ -379,7 +387,7 @@ def test_a_query_that_is_started_again_has_as_many_shards_as_before(session: Spa
         cuts.write(tmp_path / "in", which)
         query = _start_bands(session, tmp_path, **shards)
         query.wait()
-        assert query.progress()["shards"] == 3
+        assert query.last_micro_batch()["shards"] == 3
     with pytest.raises(PlanError, match=r"(?s)different plan.*shards.*3.*2.*start with shards=3"):
         _start_bands(session, tmp_path, shards=2)
 
@@ -439,7 +447,7 @@ def test_a_function_works_with_the_partitions_of_the_session(session: SparkSessi
         )
     query.wait()
     assert query.spark.name == "tides"
-    assert query.progress()["shards"] == 3
+    assert query.last_micro_batch()["shards"] == 3
     assert seen == ["5"] * len(cuts.tables)
 
 
@@ -536,7 +544,10 @@ def test_a_query_is_flushed_at_its_end_once_and_is_over(session: SparkSession, t
         _flush(session, tmp_path, write)
     assert set(written) == set(range(len(cuts.tables) + 1))
     before = written[len(cuts.tables)]
-    progress = _flush(session, tmp_path, write).progress()
+    flushed = _flush(session, tmp_path, write)
+    progress = flushed.last_micro_batch()
+    assert (flushed.finished, flushed.active) == (True, False)
+    flushed.close()  # which was done
     assert written[len(cuts.tables)] == before
     source = sw.PushSource(_SCHEMA)
     expected: list[Any] = []

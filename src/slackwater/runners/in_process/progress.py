@@ -32,16 +32,16 @@ class Progress:
     """Now: no later row of any output concerns time before this; BEGINNING while nothing was promised."""
 
     newest: Mapping[str, Instant]
-    """Now: the greatest time of the rows of each source."""
+    """Now: the greatest time of the rows of each source; nothing on Spark, which does not tell."""
 
     held: Mapping[str, int]
-    """Now: how many rows, or partial results, each step holds; only those that hold some."""
+    """Now: how many rows, or partial results, each step holds, or on Spark all shards; only those that hold some."""
 
     total_in: int
-    """Since the query was opened: rows that its sources gave."""
+    """Since the query was opened, or on Spark since it was started for the first time: rows that its sources gave."""
 
     total_out: int
-    """Since the query was opened: rows that its outputs sent."""
+    """Since then: rows that its outputs sent."""
 
     total_late: int
     """Since the very beginning: rows that came too late."""
@@ -55,7 +55,8 @@ class Progress:
         held = f"held {sum(self.held.values())}" + (f": {steps}" if steps else "")
         newest = ", ".join(f"{source} {self._shown(time)}" for source, time in self.newest.items())
         waits = [f"{step} {events.described(self._shown(events.first))}" for step, events in self.waits.items()]
-        return [f"complete before {self._shown(self.complete_before)}", held, *waits, f"read up to: {newest}"]
+        read = [f"read up to: {newest}"] if newest else []
+        return [f"complete before {self._shown(self.complete_before)}", held, *waits, *read]
 
     def __str__(self) -> str:
         total = f"rows in {self.total_in}, out {self.total_out}, late {self.total_late}"

@@ -97,12 +97,20 @@ class InProcessRunner:
         """The most elements that ever waited at once, in queues and for silent inputs."""
         return self._graph.peak_queued
 
-    def wait(self) -> None:
-        """Sleep until a source or the clock gives something to do; returns at once if that came since the last step."""
+    @property
+    def failed(self) -> bool:
+        """Whether something stopped a step on its way, so that the query cannot go on."""
+        return self._failure is not None
+
+    def wait(self, at_most: float | None = None) -> None:
+        """Sleep until a source or the clock gives something to do, or for so many seconds at most.
+
+        Returns at once if something came since the last step.
+        """
         if not self.finished:
             waits = any(step.holds and step.operator.idle_waiting_on() is not None for step in self._graph.steps)
             seconds = next_wake(self._graph.sources, self._clock.now(), self._asked_in_vain if waits else None)
-            woken = self._wake.wait(seconds)
+            woken = self._wake.wait(min((one for one in (seconds, at_most) if one is not None), default=None))
             self._asked_in_vain = 0 if woken else self._asked_in_vain + 1
             self._reading.ask_again()
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater import errors
 from slackwater.errors import RunError, message
+from slackwater.operators.replicas.open_events import OpenEvents
 from slackwater.operators.replicas.overlap import Overlap
 from slackwater.progress.instants import BEGINNING, FOREVER, format_instant
+from slackwater.runners.in_process.progress import Progress
+from slackwater.runners.result import Counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +21,15 @@ if TYPE_CHECKING:
 
     from slackwater.progress.instants import Instant
     from slackwater.runners.spark.output.flushing import Flush
+
+ALL_SHARDS: Final = "all shards"
+"""Whose counters they are: shards are not told apart, nor are steps."""
+
+_COUNTED: Final = {
+    "rows_in": "rows_in_total", "rows_out": "rows_out_total", "late": "late_total", "duplicates": "duplicates_total",
+    "contradicted": "contradicted_total", "passed_over": "passed_over_total", "unsent": "unsent", "buffered": "held",
+}  # fmt: skip
+"""Which metric of shards is which counter."""
 
 OBSERVED: Final = "slackwater"
 """The name under which Spark reports the sums of all shards' metrics."""
@@ -75,45 +87,56 @@ class Ending:
     run_again: Callable[[], StreamingQuery]
 
 
-@dataclass
 class SparkQuery:
-    """A query that runs until it is stopped, fails, or has come to the end of what its trigger asked for."""
+    """A query that runs until it is stopped, fails, or has come to the end of what its trigger asked for.
 
-    spark: StreamingQuery
-    """Spark's own handle on it; of one that is flushed at its end, on the run that flushes it, from then on."""
+    It says the same as `Query`, in process, with the same words: `work()` does what can be done now, `wait()` goes on
+    until it has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()` and
+    `counters()` tell how it stands. What `Query` has besides is not here:
 
-    calendar: bool = field(default=False, kw_only=True)
-    """Whether its times are calendar time."""
+    - `step`, `wait_for_more`, `run_to_end`, `peak_queued` and `ignore_before`: Spark drives the query, and queues.
+    - `snapshot`: the checkpoint has the state, and the query that is started with it goes on.
+    - `attach`, `detach`, `waits_to_join` and `why_left`: the sources of a query on Spark are those it was started with.
+    - `replicas`: shards count replicas and do not name them; see `last_micro_batch()`.
+    - `with`: a query on Spark goes on when the block that started it is left; say stop() or close().
+    """
 
-    ending: Ending | None = field(default=None, kw_only=True, repr=False)
-    """What wait() does when it has come to its end."""
+    def __init__(
+        self, spark: StreamingQuery, mark: str = "", *, calendar: bool = False, ending: Ending | None = None
+    ) -> None:
+        self.spark = spark
+        """Spark's own handle on it; of one that is flushed at its end, on the run that flushes it, from then on."""
 
-    before: StreamingQuery | None = field(default=None, init=False, repr=False)
-    """The run before the one that flushes it."""
+        self.id = mark
+        """What the folders of its sinks are marked with. It is made with the checkpoint, and stays."""
 
-    id: str = ""
-    """What the folders of its sinks are marked with. It is made with the checkpoint, and stays."""
+        self._calendar = calendar
+        self._ending = ending
+        # The run before the one that flushes it, and whether somebody stopped it.
+        self._before: StreamingQuery | None = None
+        self._stopped = False
 
-    def wait(self, seconds: int | None = None) -> bool:
-        """Wait until it has ended, or for so long; say whether it has. A failure is raised, in plain words.
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it has ended, or for so many seconds; say whether it has. A failure is raised, in plain words.
 
         A query that was started with at_end="flush" is flushed here, when it has taken all there is.
         """
         ended = self._has_ended(seconds)
-        if ended and self.ending is not None:
-            self.ending.flush.ask()
-            self.before, self.spark = self.spark, self.ending.run_again()
+        if ended and self._ending is not None and not self._stopped:
+            self._ending.flush.ask()
+            self._before, self.spark = self.spark, self._ending.run_again()
             ended = self._has_ended(seconds)
             if ended:
-                self.ending.flush.finish()
-                self.ending = None
+                self._ending.flush.finish()
+                self._ending = None
         return ended
 
-    def _has_ended(self, seconds: int | None) -> bool:
+    def _has_ended(self, seconds: float | None) -> bool:
         from pyspark.errors import StreamingQueryException
 
+        handle: Any = self.spark  # which takes fractions of a second, whatever its types say, but not none
         try:
-            ended = self.spark.awaitTermination() if seconds is None else self.spark.awaitTermination(seconds)
+            ended = handle.awaitTermination(None if seconds is None else max(seconds, 0.001))
         except StreamingQueryException as error:
             raise failure_of(error) from error
         return ended is None or bool(ended)
@@ -129,15 +152,61 @@ class SparkQuery:
 
     def stop(self) -> None:
         """Stop, between two micro-batches; started again with the same checkpoint, it goes on. Nothing is flushed."""
-        self.ending = None
+        self._stopped = self._stopped or not self.finished
         self.spark.stop()
+
+    def close(self) -> None:
+        """Take all there is, let everything out that is held, as final, and end; nothing to do if that was done.
+
+        Only a query that was started with at_end="flush" can be closed; another is refused, and goes on.
+        """
+        if self.finished and self._flushed:
+            return
+        if self._ending is None or self._stopped:
+            facts = {"query": self.id, "now": "stopped" if self._stopped else "active" if self.active else "ended"}
+            hint = 'stop() it; one to be flushed is started with trigger={"availableNow": True}, at_end="flush"'
+            raise RunError(message("this query on Spark was not started to be flushed at its end", facts, hint))
+        self.wait()
 
     @property
     def active(self) -> bool:
         """Whether it runs."""
         return bool(self.spark.isActive)
 
-    def progress(self) -> dict[str, Any]:
+    @property
+    def finished(self) -> bool:
+        """Whether it has come to its end by itself: taken all that its trigger asked for, and flushed it if it was to.
+
+        One that was stopped, or has failed, is neither active nor finished.
+        """
+        return not (self.active or self._stopped or self._ending is not None or self.spark.exception() is not None)
+
+    def progress(self) -> Progress:
+        """How far the query has come: what is complete and held now, and how many rows there were in all.
+
+        It is as of the last micro-batch in which a shard worked; `last_micro_batch()` has more of that one.
+        """
+        numbers = self._last_numbers()
+        first = numbers.get("open_events_from", BEGINNING)
+        events = OpenEvents(numbers.get("open_events", 0), first)
+        return Progress(
+            self._calendar,
+            numbers.get("complete_before", BEGINNING),
+            newest={},
+            held={ALL_SHARDS: held} if (held := numbers.get("held", 0)) else {},
+            total_in=numbers.get("rows_in_total", 0),
+            total_out=numbers.get("rows_out_total", 0),
+            total_late=numbers.get("late_total", 0),
+            waits={ALL_SHARDS: events} if events.count else {},
+        )
+
+    def counters(self) -> dict[str, Counters]:
+        """What all shards have done together since the query began, restarts included; they do not count by step."""
+        numbers = self._last_numbers()
+        counted = {ours: numbers.get(theirs, 0) for ours, theirs in _COUNTED.items()}
+        return {ALL_SHARDS: Counters(**counted)}
+
+    def last_micro_batch(self) -> dict[str, Any]:
         """The last micro-batch in which a shard worked: its number, its duration, and the metrics of all shards.
 
         `rows_in`, `rows_out` and `late` are those of the micro-batch, `..._total` those since the query began, restarts
@@ -149,7 +218,7 @@ class SparkQuery:
         they hardly share any, so that they are probably no replicas, `warning` says so.
         `open_events` are those without an end that hold up a merge of revised replicas, the first `open_events_from`.
         """
-        reports = [(one, numbers) for one in self._reports() if (numbers := _observed(one)).get("shards")]
+        reports = self._worked()
         if not reports:
             return {}
         report, numbers = reports[-1]
@@ -160,15 +229,27 @@ class SparkQuery:
         numbers |= _warning_of(compared)
         return {"batch_id": report["batchId"], "seconds": report["batchDuration"] / 1_000, **numbers}
 
-    def _reports(self) -> list[Any]:
-        """What Spark says of its last micro-batches, a hundred unless the session has it otherwise."""
-        runs = (self.spark,) if self.before is None else (self.before, self.spark)
-        return [one for run in runs for one in run.recentProgress]
+    @property
+    def _flushed(self) -> bool:
+        return self._before is not None
+
+    def _last_numbers(self) -> dict[str, Any]:
+        reports = self._worked()
+        return reports[-1][1] if reports else {}
+
+    def _worked(self) -> list[tuple[Any, dict[str, Any]]]:
+        """What Spark says of its last micro-batches in which a shard worked, with the metrics of all shards.
+
+        It remembers a hundred unless the session has it otherwise.
+        """
+        runs = (self.spark,) if self._before is None else (self._before, self.spark)
+        reports = [one for run in runs for one in run.recentProgress]
+        return [(one, numbers) for one in reports if (numbers := _observed(one)).get("shards")]
 
     def _shown(self, instant: Instant) -> str | int | None:
         if instant == BEGINNING:
             return None
-        return format_instant(instant, calendar=self.calendar) if self.calendar or instant == FOREVER else instant
+        return format_instant(instant, calendar=self._calendar) if self._calendar or instant == FOREVER else instant
 
 
 def _observed(report: Any) -> dict[str, Any]:

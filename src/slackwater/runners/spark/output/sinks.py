@@ -47,7 +47,10 @@ class Claimable(Protocol):
         ...
 
 
-AnySink: TypeAlias = "Sink | Claimable | str | Callable[[DataFrame, int], object]"
+SinkFunction: TypeAlias = "Callable[[DataFrame, int], object]"
+"""A function of the rows and the number of a micro-batch."""
+
+AnySink: TypeAlias = "Sink | Claimable | str | SinkFunction"
 """A sink, the path of a folder for Parquet files, or a function of the rows and the number of a micro-batch."""
 
 
