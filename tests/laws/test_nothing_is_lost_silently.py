@@ -177,7 +177,7 @@ def test_every_row_is_counted_in_the_last_band_or_late(times: list[int], patienc
     results = sw.stream(table, time="at").tumbling(9).in_bands(*patiences, every=every, n=sw.count()).run()
     counts = [sum(result.table.column("n").to_pylist()) for result in results]
     assert counts == sorted(counts)
-    assert counts[-1] + results[-1].late["punctuate#1"].num_rows == len(times)
+    assert counts[-1] + results[-1].late.num_rows == len(times)
 
 
 # ---- replicas ------------------------------------------------------------------------------------------------------

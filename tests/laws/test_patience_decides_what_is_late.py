@@ -48,7 +48,7 @@ def test_stream_i_has_exactly_the_events_that_are_no_later_than_patience_i(
     for band, result in enumerate(results):
         expected = [number for one in dealt.bands[: band + 1] for number in _numbers(one)]
         assert result.table.column("v").to_pylist() == sorted(expected, key=lambda number: (times[number], number))
-    late = [(row["v"], row["late_bound"], row["late_by"]) for row in results[0].late["punctuate#1"].to_pylist()]
+    late = [(row["v"], row["late_bound"], row["late_by"]) for row in results[0].late.to_pylist()]
     assert late == [row.payload for row in dealt.diverted]
 
 
@@ -70,7 +70,7 @@ def test_the_last_band_is_the_batch_answer_over_all_events_that_are_not_late(
     """Whatever the early bands said: the same windows, keys and sums as over a sorted table of these events."""
     what: dict[str, Any] = {"n": sw.count(), "total": sw.sum("v"), "top": sw.top_k("v", 2)}
     final = _stream(times).tumbling(size).group_by("k").in_bands(*patiences, every=every, **what).run()[-1]
-    late = set(final.late["punctuate#1"].column("v").to_pylist())
+    late = set(final.late.column("v").to_pylist())
     kept = [number for number in range(len(times)) if number not in late]
     columns = {"at": [times[n] for n in kept], "k": ["ab"[times[n] % 2] for n in kept], "v": kept}
     batch = sw.stream(pa.table(columns, schema=ROWS), time="at").sort().tumbling(size).group_by("k").aggregate(**what)

@@ -191,8 +191,8 @@ def test_late_rows_can_be_judged_again(pushes: list[list[tuple[int | None, int |
     late = sw.stream(table, time="at", untimed_is_late=True).sort(5, every=sw.Every.rows(2)).late
     assert late.properties.untimed
     again = late.select("v", first_missed_by="late_by").sort(50).run()
-    assert again.table.num_rows + again.late["punctuate#2"].num_rows == late.run().table.num_rows
-    numbers = again.late["punctuate#2"]["v"].to_pylist()
+    assert again.table.num_rows + again.late["table#2"].num_rows == late.run().table.num_rows
+    numbers = again.late["table#2"]["v"].to_pylist()
     assert [v for v in numbers if table["at"][v].as_py() is None] == [
         v for v, at in enumerate(table["at"].to_pylist()) if at is None
     ]
@@ -217,7 +217,7 @@ def test_every_kind_of_time_may_be_missing(kind: pa.DataType) -> None:
     ordered = sw.stream(table, time="at", untimed_is_late=True).sort(3 if kind == pa.int16() else "3d")
     result = ordered.run()
     assert result.table["at"].equals(table["at"].take(pa.array([2, 0])))
-    late = result.late["punctuate#1"]
+    late = result.late
     assert late.schema.field("at").type == kind
     assert late.schema.field("at").nullable
     assert [list(row.values()) for row in late.to_pylist()] == [[None, None, None]]

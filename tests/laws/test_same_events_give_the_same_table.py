@@ -122,7 +122,7 @@ def test_cuts_decide_neither_the_table_nor_what_is_late(
     tables, late = _collected(source, live, data.draw(batch_cuts(batch)), batch_rows)
     for result, table in zip(results, tables, strict=True):
         assert as_multiset(table) == as_multiset(result.table)
-    assert late == [row for table in results[0].late.values() for row in table.to_pylist()]
+    assert late == [row for table in results[0].late_by_source.values() for row in table.to_pylist()]
 
 
 def _collected(

@@ -101,7 +101,7 @@ def test_a_query_over_a_disordered_stream_goes_on_undisturbed(
     query.close()
     for result, rows in zip(results, collected, strict=True):
         assert sorted(map(repr, rows)) == sorted(map(repr, result.table.to_pylist()))
-    assert late == [row for one in results[0].late.values() for row in one.to_pylist()]
+    assert late == [row for one in results[0].late_by_source.values() for row in one.to_pylist()]
     assert query.counters()["punctuate#1"].late == results[0].counters["punctuate#1"].late
 
 

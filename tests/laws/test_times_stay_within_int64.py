@@ -91,7 +91,7 @@ def test_patience_near_the_beginning_of_time_is_no_promise(
     result = _stream(at, place=range(len(at))).sort(patience, every=cadence).run()
     in_order = sorted((one for one in expected.bands[0] if isinstance(one, Insert)), key=lambda one: one.start)
     assert result.table["at"].to_pylist() == [one.start for one in in_order]
-    late = result.late["punctuate#1"]
+    late = result.late
     missed = zip(late["place"].to_pylist(), late["late_bound"].to_pylist(), late["late_by"].to_pylist(), strict=True)
     assert [Insert(one, at[one[0]], at[one[0]] + 1) for one in missed] == expected.diverted
 
@@ -104,7 +104,7 @@ def test_every_row_is_counted_in_its_window_or_late(at: list[int], size: int, pa
     counted = _stream(at).tumbling(size).in_bands(patience, n=sw.count())[0].run()
     sorted_first = _stream(at).tumbling(size).sort(patience).aggregate(n=sw.count()).run()
     for result in (counted, sorted_first):
-        late = [one for table in result.late.values() for one in table["at"].to_pylist()]
+        late = [one for table in result.late_by_source.values() for one in table["at"].to_pylist()]
         on_time = Counter(at)
         on_time.subtract(late)
         wanted = Counter(one - one % size for one in on_time.elements())

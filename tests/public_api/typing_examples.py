@@ -91,7 +91,7 @@ def with_late_rows(stream: sw.OrderedStream, path: str) -> int:
         pass
     stream.write_parquet(path, late=f"late-{path}")
     result = stream.for_each(lambda _: None, on_late=late.append)
-    return result.counters["source#1"].late + sum(table.num_rows for table in result.late.values())
+    return result.counters["source#1"].late + sum(table.num_rows for table in result.late_by_source.values())
 
 
 def together(one: sw.OrderedStream, other: sw.DisorderedStream) -> int:
@@ -110,7 +110,7 @@ def put_in_order(path: str) -> sw.OrderedStream:
     assert_type(ordered, sw.OrderedStream)
     assert_type(ordered.late.where(nw.col("distance") > 500).sort(), sw.OrderedStream)
     result = ordered.run()
-    late: pa.Table = result.late["punctuate#1"]
+    late: pa.Table = result.late
     return ordered.where(nw.col("distance") > late.num_rows)
 
 

@@ -86,9 +86,7 @@ def test_each_stream_has_the_events_that_are_no_later_than_its_patience() -> Non
         [900, 939, 940, 998, 999, 1_000],
     ]
     for result in results:
-        assert result.late["punctuate#1"].to_pylist() == [
-            {"at": 899, "k": "a", "v": 6, "late_bound": 900, "late_by": 1}
-        ]
+        assert result.late.to_pylist() == [{"at": 899, "k": "a", "v": 6, "late_bound": 900, "late_by": 1}]
 
 
 @given(
@@ -111,7 +109,7 @@ def test_every_stream_has_what_the_oracle_deals_to_its_band_and_those_before(
         for dealt in bands[: band + 1]:
             ours = [number for number in numbers if number in dealt]
             assert ours == sorted(dealt, key=times.__getitem__)
-        assert result.late["punctuate#1"].column("v").to_pylist() == late
+        assert result.late.column("v").to_pylist() == late
 
 
 def test_one_band_is_a_sort() -> None:
@@ -120,7 +118,7 @@ def test_one_band_is_a_sort() -> None:
     (band,) = _stream(*times).in_bands(40)
     one, other = band.run(), _stream(*times).sort(40).run()
     assert one.table.equals(other.table)
-    assert one.late["punctuate#1"].equals(other.late["punctuate#1"])
+    assert one.late.equals(other.late)
 
 
 def test_events_come_as_early_as_their_patience_allows() -> None:
@@ -179,7 +177,7 @@ def test_every_band_sums_up_what_the_stream_of_its_events_has(keys: tuple[str, .
         starts = one.table.column("window_start").to_pylist()
         assert starts == sorted(starts)
         # Alone, a stream takes for late what comes too late for it; together, what is too late for the last.
-        alone, together = expected.late["punctuate#1"].num_rows, one.late["punctuate#1"].num_rows
+        alone, together = expected.late.num_rows, one.late.num_rows
         assert alone == together > 0 if band == len(basic) - 1 else alone > together
 
 
@@ -190,7 +188,7 @@ def test_the_last_band_is_the_answer_over_all_events_if_it_waits_long_enough() -
     expected = stream.sort().tumbling(50).group_by("k").aggregate(n=sw.count(), total=sw.sum("v")).run().table
     first, last = sw.run_together(early, final)
     assert _as_multiset(_without_band(last.table).to_pylist()) == _as_multiset(expected.to_pylist())
-    assert last.late["punctuate#1"].num_rows == 0
+    assert last.late.num_rows == 0
     assert sum(first.table.column("n").to_pylist()) < sum(last.table.column("n").to_pylist()) == 300
 
 
@@ -283,7 +281,7 @@ def test_a_sub_plan_gives_what_the_ready_aggregate_gives(ready: Any, merged: Any
         assert _as_multiset(_without_band(one.table).to_pylist()) == _as_multiset(
             other.table.drop_columns(["band"] * window_first).to_pylist()
         )
-        assert one.late["punctuate#1"].equals(other.late["punctuate#1"])
+        assert one.late.equals(other.late)
 
 
 def test_a_sub_plan_that_does_nothing_gives_the_events() -> None:
@@ -342,7 +340,7 @@ def test_clicks_per_ad_and_second_with_two_latencies() -> None:
             rows = result.table.to_pylist()
             seconds = [(row["window_start"] - _START) // timedelta(seconds=1) for row in rows]
             assert [(second, row["ad"], row["n"]) for second, row in zip(seconds, rows, strict=True)] == answers
-            (late,) = result.late["punctuate#1"].to_pylist()
+            (late,) = result.late.to_pylist()
             assert late["late_by"] == timedelta(milliseconds=100)
 
 
@@ -460,7 +458,7 @@ def test_what_is_too_late_for_the_last_band_is_treated_as_by_sort(make: str) -> 
         assert early.table.column("window_start").to_pylist() == [90, 100]
         assert final.table.column("window_start").to_pylist() == starts
         assert final.counters["punctuate#1"].late == counted
-        assert sum(table.num_rows for table in final.late.values()) == (late == sw.Late.divert())
+        assert sum(table.num_rows for table in final.late_by_source.values()) == (late == sw.Late.divert())
     with pytest.raises(LateEvent, match=r"(?s)step 'punctuate#1'.*complete before  40"):
         banded(sw.Late.raise_error()).run()
 
@@ -624,7 +622,7 @@ def test_a_query_with_bands_resumed_in_the_middle_goes_on_undisturbed(make: str)
         )  # fmt: skip
 
     expected = streams(table).run()
-    assert expected[0].late["punctuate#1"].num_rows > 0
+    assert expected[0].late.num_rows > 0
     for when in (0, 1, 13, 30, 31, 59, 60):
         collected: list[list[dict[str, Any]]] = [[] for _ in expected]
         late: list[dict[str, Any]] = []
@@ -640,7 +638,7 @@ def test_a_query_with_bands_resumed_in_the_middle_goes_on_undisturbed(make: str)
         assert [_as_multiset(rows) for rows in collected] == [
             _as_multiset(result.table.to_pylist()) for result in expected
         ]
-        assert late == expected[0].late["punctuate#1"].to_pylist()
+        assert late == expected[0].late.to_pylist()
     assert query.counters()["punctuate#1"].late == expected[0].counters["punctuate#1"].late
 
 

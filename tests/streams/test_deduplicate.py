@@ -38,7 +38,7 @@ def test_each_frame_is_kept_once_in_order() -> None:
     for stream in (alone, behind):
         result = stream.run()
         assert _rows(result) == [(1, "a", 2), (2, "b", 1), (9, "a", 1), (12, "b", 3)]
-        assert [row["at"] for row in result.late["punctuate#1"].to_pylist()] == [4]
+        assert [row["at"] for row in result.late.to_pylist()] == [4]
         assert result.counters["deduplicate#1"].duplicates == 1
         assert "duplicates 1" in str(result)
 
@@ -46,7 +46,7 @@ def test_each_frame_is_kept_once_in_order() -> None:
 def test_a_late_row_is_late_though_it_repeats_another() -> None:
     """It goes where late rows go, and is no duplicate."""
     result = _stream([(1, "a", 1), (50, "b", 1), (1, "a", 2)]).deduplicate(on="frame", within=5, patience=3).run()
-    assert (result.late["punctuate#1"].num_rows, result.counters["deduplicate#1"].duplicates) == (1, 0)
+    assert (result.late.num_rows, result.counters["deduplicate#1"].duplicates) == (1, 0)
 
 
 @pytest.mark.parametrize("keep", ["first", "last"])

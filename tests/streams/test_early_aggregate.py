@@ -125,7 +125,7 @@ def test_late_rows_are_judged_by_the_times_they_came_with_and_go_where_they_are_
     windows = sw.stream(table, time="at").tumbling(10).group_by()
     early = windows.aggregate_early(patience=20, every=sw.Every.rows(1), n=sw.count())
     result = early.run()
-    assert result.late["punctuate#1"].to_pylist() == [{"at": 4, "k": None, "v": 0, "late_bound": 30, "late_by": 26}]
+    assert result.late.to_pylist() == [{"at": 4, "k": None, "v": 0, "late_bound": 30, "late_by": 26}]
     assert early.late.run().table.num_rows == 1
     with pytest.raises(LateEvent):
         windows.aggregate_early(patience=20, every=sw.Every.rows(1), late=sw.Late.raise_error(), n=sw.count()).run()

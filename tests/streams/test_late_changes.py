@@ -31,7 +31,7 @@ def test_late_changes_are_diverted_and_the_rest_goes_on(keyed: bool) -> None:
     """With the bound that they missed; a change of an event that came late goes with it."""
     result = _log(late=sw.Late.divert(), keyed=keyed).settle().run()
     assert result.table["k"].to_pylist() == ["a", "b"]
-    assert result.late["late_changes#1"].to_pylist() == [
+    assert result.late.to_pylist() == [
         {"at": 3, "until": 8, "k": "late", "change": "insert", "until_before": None, "late_bound": 5, "late_by": 2},
         {"at": 3, "until": 9, "k": "late", "change": "adjust", "until_before": 8, "late_bound": 5, "late_by": 0},
     ]

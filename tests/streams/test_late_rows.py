@@ -11,6 +11,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import PlanError, StepFailed
+from slackwater.streams.diverted_rows import diverted_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tests.conftest import Parting
 
 _ROWS = pa.schema({"at": pa.int64(), "v": pa.int64()})
+_CLICKS = (("web", 2), ("app", 3))
+"""The names of two sources, and the time of a late row of each."""
 
 
 def _numbers(*values: int) -> sw.OrderedStream:
@@ -52,20 +55,19 @@ def _refuse_eight(rows: pa.RecordBatch) -> pa.Array:
 # ---- in the result --------------------------------------------------------------------------------------------------
 
 
-def test_a_run_gives_the_late_rows_by_the_step_that_diverted_them(part: Parting) -> None:
+def test_a_run_gives_the_late_rows_of_the_one_step_that_diverts_some(part: Parting) -> None:
     """As users see them: with their times, and with the columns that the step gives to late rows."""
     result = part(_numbers(1, 2, 3, 4))[0].where(nw.col("v") > 2).run()
     assert _values(result.table) == [4]
-    assert {name: table.to_pylist() for name, table in result.late.items()} == {
-        "part#1": [{"at": 0, "v": 1, "why": "odd"}, {"at": 2, "v": 3, "why": "odd"}]
-    }
+    assert result.late.to_pylist() == [{"at": 0, "v": 1, "why": "odd"}, {"at": 2, "v": 3, "why": "odd"}]
+    assert {name: table.num_rows for name, table in result.late_by_source.items()} == {"table": 2}
     assert result.counters["part#1"].late == 2
 
 
 def test_a_run_without_late_rows_gives_an_empty_table_of_the_right_columns(part: Parting) -> None:
     """And a plan that diverts nothing gives none at all."""
     main, _ = part(_numbers(2))
-    late = main.run().late["part#1"]
+    late = main.run().late
     assert late.num_rows == 0
     assert late.schema == main.late.schema
     assert _numbers(1, 2).run().late == {}
@@ -79,6 +81,39 @@ def test_a_result_says_how_many_rows_were_late_when_there_are_any(part: Parting)
     assert str(part(_numbers(2))[0].run()).splitlines()[0] == "1 rows"
 
 
+def test_late_rows_of_several_steps_are_named_by_their_sources() -> None:
+    """Never by a step that nobody wrote: users wrote sort(), and named the sources."""
+    web, app = (sw.stream([{"at": 1}, {"at": 9}, {"at": at}], time="at", name=name) for name, at in _CLICKS)
+    result = sw.union(web.sort(5), app.sort(5)).run()
+    assert {name: table["at"].to_pylist() for name, table in result.late.items()} == {"web": [2], "app": [3]}
+
+
+def test_late_rows_of_several_sources_have_the_names_of_all() -> None:
+    """A step behind a union has rows of either."""
+    web, app = (sw.stream([{"at": 1}, {"at": 50}], time="at", name=name).assume_ordered() for name, _ in _CLICKS)
+    windows = sw.union(web, app).hopping(20, 10)
+    both = windows.sort(0, every=sw.Every.rows(1)).run()
+    assert list(both.late_by_source) == ["web+app"]
+    assert both.late.schema.names[-2:] == ["late_bound", "late_by"]
+
+
+def test_late_rows_of_several_steps_on_one_source_are_numbered_from_the_source_on() -> None:
+    """Promises of the source come before the patience; what is late for the late ones comes behind both."""
+    source = sw.PushSource({"at": pa.timestamp("us", "UTC")}, name="clicks")
+    promising = sw.stream(source, time="at", punctuations=sw.Punctuations.on_demand(skew="2s"), late=sw.Late.divert())
+    first = promising.sort("5s")
+    again = first.late.select().sort("1s")
+    assert list(diverted_streams(first, again)) == ["clicks", "clicks#2", "clicks#3"]
+    assert "late rows  clicks of judge#1, clicks#2 of punctuate#1" in first.explain()
+
+
+def test_a_source_may_be_called_as_the_second_of_another() -> None:
+    """Names stay apart."""
+    one, other = (sw.stream([{"at": 1}], time="at", name=name) for name in ("clicks", "clicks#2"))
+    streams = one.sort(5), other.sort(5), one.sort(6), one.sort(7)
+    assert list(diverted_streams(*streams)) == ["clicks", "clicks#2", "clicks#3", "clicks#4"]
+
+
 def test_every_step_that_diverts_has_its_own_late_rows(part: Parting) -> None:
     """One behind the other, and side by side in components that share nothing; all are in every result."""
     first, _ = part(_numbers(1, 2, 4))
@@ -88,9 +123,9 @@ def test_every_step_that_diverts_has_its_own_late_rows(part: Parting) -> None:
     assert [_values(result.table) for result in results] == [[], [8]]
     for result in results:
         assert {name: _values(table) for name, table in result.late.items()} == {
-            "part#1": [1],
-            "part#2": [1, 3],
-            "part#3": [7],
+            "table": [1],
+            "table#2": [1, 3],
+            "table#3": [7],
         }
 
 
@@ -100,14 +135,14 @@ def test_main_and_late_rows_run_together(part: Parting) -> None:
     rows, late, many = sw.run_together(main, main.late.where(nw.col("v") > 1).select("why", "v"), band)
     assert [_values(result.table) for result in (rows, late, many)] == [[2], [3], [100]]
     assert late.table.schema.names == ["at", "why", "v"]
-    assert _values(rows.late["part#1"]) == [1, 3]
+    assert _values(rows.late) == [1, 3]
     assert rows.counters["part#1"].rows_in == 4
 
 
 def test_late_rows_run_by_themselves(part: Parting) -> None:
     """The main output need not be read."""
     result = part(_numbers(1, 2, 3))[0].late.run()
-    assert _values(result.table) == _values(result.late["part#1"]) == [1, 3]
+    assert _values(result.table) == _values(result.late) == [1, 3]
 
 
 def test_an_error_carries_the_late_rows_that_came_before_it(part: Parting) -> None:
@@ -123,7 +158,7 @@ def test_an_error_carries_the_late_rows_that_came_before_it(part: Parting) -> No
             run(main.where(_refuse_eight))
         for result in failed.value.emitted:
             assert isinstance(result, sw.Result)
-            assert _values(result.late["part#1"]) == [5, 7, 9]
+            assert _values(result.late) == [5, 7, 9]
     assert seen == [6]
 
 
@@ -136,11 +171,11 @@ def test_for_each_keeps_late_rows_unless_somebody_takes_them(part: Parting) -> N
     seen: list[int] = []
     late: list[int] = []
     kept = main.for_each(_into(seen))
-    assert (seen, _values(kept.late["part#1"])) == ([2], [1, 3])
+    assert (seen, _values(kept.late)) == ([2], [1, 3])
     taken = main.for_each(_into(seen), on_late=_into(late))
     assert (seen, late) == ([2, 2], [1, 3])
-    assert taken.late["part#1"].num_rows == 0
-    assert taken.late["part#1"].schema == main.late.schema
+    assert taken.late.num_rows == 0
+    assert taken.late.schema == main.late.schema
     assert str(taken).startswith("0 rows, 2 came too late")
 
 
@@ -158,7 +193,7 @@ def test_open_calls_back_with_late_rows_as_they_come(part: Parting) -> None:
     source.close()
     result = query.run_to_end()
     assert (seen, late) == ([], [1, 1])
-    assert {name: table.num_rows for name, table in result.late.items()} == {"part#1": 0, "part#2": 0}
+    assert {name: table.num_rows for name, table in result.late.items()} == {"push": 0, "push#2": 0}
 
 
 def test_batches_call_back_with_late_rows(part: Parting) -> None:
@@ -221,11 +256,11 @@ def test_write_parquet_keeps_late_rows_in_the_result_or_writes_them_to_a_file_of
     """The file of late rows has their columns, and is there also when there are none."""
     main, _ = part(_numbers(1, 2, 3))
     path, late = tmp_path / "rows.parquet", tmp_path / "late.parquet"
-    assert _values(main.write_parquet(path).late["part#1"]) == [1, 3]
+    assert _values(main.write_parquet(path).late) == [1, 3]
     assert not late.exists()
-    assert main.write_parquet(path, late=late).late["part#1"].num_rows == 0
+    assert main.write_parquet(path, late=late).late.num_rows == 0
     assert _values(pa.parquet.read_table(path)) == [2]
-    assert pa.parquet.read_table(late).to_pylist() == main.run().late["part#1"].to_pylist()
+    assert pa.parquet.read_table(late).to_pylist() == main.run().late.to_pylist()
     part(_numbers(2))[0].write_parquet(path, late=str(late))
     assert pa.parquet.read_table(late).schema.names == ["at", "v", "why"]
     assert pa.parquet.read_table(late).num_rows == 0
@@ -248,7 +283,7 @@ def test_a_file_for_late_rows_is_refused_where_it_cannot_be_written(part: Partin
     path, late = tmp_path / "rows.parquet", tmp_path / "late.parquet"
     with pytest.raises(PlanError, match=r"(?s)no step above .* diverts.*hint: choose Late\.divert\(\)"):
         _numbers(1).write_parquet(path, late=late)
-    with pytest.raises(PlanError, match=r"(?s)several steps.*part#1, part#2.*hint: .*on_late="):
+    with pytest.raises(PlanError, match=r"(?s)several steps.*table, table#2.*hint: .*on_late="):
         second.write_parquet(path, late=late)
     with pytest.raises(PlanError, match=r"a file of their own"):
         first.write_parquet(path, late=tmp_path / "." / "rows.parquet")
@@ -276,7 +311,7 @@ def test_late_rows_of_no_step_or_of_several_are_refused(part: Parting) -> None:
     other, _ = part(_numbers(2))
     with pytest.raises(PlanError, match=r"(?s)no step above this stream diverts.*stream  where v"):
         _ = _numbers(1).where(nw.col("v") > 0).late
-    with pytest.raises(PlanError, match=r"(?s)several steps.*steps  part#1, part#2.*hint: .*right behind one"):
+    with pytest.raises(PlanError, match=r"(?s)several steps.*late rows of  table, table#2.*hint: .*right behind one"):
         _ = sw.union(one, other).late
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import PlanError, SchemaMismatch
+from slackwater.operators.emission import LEFT_OUT
+from slackwater.streams.diverted_rows import diverted_streams
 
 _ROWS = pa.schema({"at": pa.int64(), "x": pa.string()})
 _DIVERT = sw.LeftOutRows.divert()
@@ -46,6 +48,16 @@ def test_the_result_has_what_only_a_follower_had() -> None:
     assert _rows(left_out) == [(0, "a", 1, "passed over"), (2, "c", 1, "passed over")]
 
 
+def test_rows_left_out_by_several_merges_are_named_by_the_sources_of_their_replicas() -> None:
+    """As late rows are: by what users have named, and not by the number of a step."""
+    _, (blue, green, red) = _live("bgr")
+    both, all_three = (sw.merge_replicas(*replicas, left_out=_DIVERT) for replicas in ((blue, green), (green, red)))
+    assert list(diverted_streams(both, all_three, output=LEFT_OUT)) == ["b+g", "g+r"]
+    merged = [sw.merge_replicas(_ordered("ab"), _ordered("ab"), left_out=_DIVERT) for _ in range(2)]
+    one, _ = sw.run_together(*merged)
+    assert list(one.left_out) == ["table", "table#2"]
+
+
 @pytest.mark.parametrize("strict", [True, False], ids=["R0", "R2"])
 def test_ordered_replicas_divert_what_was_passed_over(strict: bool) -> None:
     """Of answers with a key; strictly increasing ones are followed by their times alone."""
@@ -53,7 +65,7 @@ def test_ordered_replicas_divert_what_was_passed_over(strict: bool) -> None:
     counted = [one.tumbling(1).group_by(*(() if strict else "x")).aggregate(n=sw.count()) for one in streams]
     result = sw.merge_replicas(*counted, left_out=_DIVERT).run()
     counters = result.counters["merge_replicas#1"]
-    left_out = result.left_out["merge_replicas#1"]
+    left_out = result.left_out
     assert left_out.num_rows == counters.passed_over
     assert counters.passed_over > 0
     assert set(left_out["left_out"].to_pylist()) == {"passed over"}
@@ -63,7 +75,7 @@ def test_disordered_replicas_divert_what_was_contradicted() -> None:
     """Blue has come furthest, and lacks c."""
     result = sw.merge_replicas(_ordered("abdfz"), _ordered("abcdf"), left_out=_DIVERT, attachable=True).run()
     assert "".join(result.table["x"].to_pylist()) in {"abdfz", "abcdfz"}
-    rows = result.left_out["merge_replicas#1"].to_pylist()
+    rows = result.left_out.to_pylist()
     counters = result.counters["merge_replicas#1"]
     assert len(rows) == counters.contradicted + counters.passed_over
     words = sorted([*result.table["x"].to_pylist(), *(row["x"] for row in rows)])
@@ -77,7 +89,7 @@ def test_by_a_column_the_rows_keep_the_name_of_their_replica() -> None:
     schema = pa.schema({"at": pa.int64(), "replica": pa.string(), "who": pa.dictionary(pa.int8(), pa.string())})
     stream = sw.stream(pa.Table.from_pylist(rows, schema), time="at")
     result = stream.merge_replicas("who", patience=2, every=sw.Every.batch(), left_out=_DIVERT).run()
-    left_out = result.left_out["merge_replicas#1"]
+    left_out = result.left_out
     assert left_out.schema.names == ["at", "replica", "who", "left_out"]
     assert left_out.to_pylist() == [{"at": 2, "replica": "c", "who": None, "left_out": "contradicted"}]
 
@@ -87,7 +99,7 @@ def test_a_stream_reads_them_beside_the_merged_one() -> None:
     merged = sw.merge_replicas(_ordered("abdz"), _ordered("abcz"), left_out=_DIVERT, attachable=True)
     together, left_out = sw.run_together(merged.tumbling(100).aggregate(n=sw.count()), merged.left_out)
     assert left_out.table.column_names == ["at", "x", "replica", "left_out"]
-    assert left_out.table.equals(together.left_out["merge_replicas#1"])
+    assert left_out.table.equals(together.left_out)
 
 
 def test_what_only_a_detached_replica_had_is_diverted_at_once() -> None:

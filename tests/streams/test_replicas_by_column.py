@@ -301,11 +301,7 @@ def test_rows_without_a_time_go_where_late_rows_go(action: str) -> None:
     result = stream.merge_replicas("replica", 50, late=getattr(sw.Late, action)()).run()
     assert result.table["at"].to_pylist() == {"adjust": [-47, 3, 4]}.get(action, [3, 4])
     late = [{**row, "late_bound": None, "late_by": None} for row in table if row["at"] is None]
-    assert (
-        _counted(result.late["merge_replicas#1"].to_pylist()) == _counted(late)
-        if action == "divert"
-        else not result.late
-    )
+    assert _counted(result.late.to_pylist()) == _counted(late) if action == "divert" else not result.late
 
 
 def test_a_row_without_a_time_or_a_late_one_stops_a_query_that_refuses_them() -> None:
@@ -341,7 +337,7 @@ def test_the_column_may_have_any_plain_type(kind: pa.DataType, values: list[Any]
     table = pa.table({"at": [20, 1, 1, 9, 20, 20], "replica": names})
     result = sw.stream(table, time="at").merge_replicas("replica", 5, every=sw.Every.rows(1)).run()
     assert result.table.to_pydict() == {"at": [1, 20]}
-    (late,) = result.late["merge_replicas#1"].to_pylist()
+    (late,) = result.late.to_pylist()
     assert (late["at"], late["replica"]) == (9, values[0])
 
 

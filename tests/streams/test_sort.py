@@ -35,7 +35,7 @@ def _times(table: pa.Table) -> list[int]:
 
 
 def _late(result: sw.Result) -> list[tuple[int, int, int]]:
-    (table,) = result.late.values()
+    table = result.late
     return [(row["at"], row["late_bound"], row["late_by"]) for row in table.to_pylist()]
 
 
@@ -71,7 +71,7 @@ def test_patience_for_calendar_time_is_a_text_or_a_timedelta(patience: Any) -> N
     ordered = sw.stream(_dated(0, 9, 4, 3.5), time="at", schema=_DATED).sort(patience, every=sw.Every.rows(1))
     result = ordered.run()
     assert _seconds(result.table.to_pylist()) == [0, 4, 9]
-    assert result.late["punctuate#1"].to_pylist() == [
+    assert result.late.to_pylist() == [
         {
             "at": _START + timedelta(seconds=3.5),
             "n": 3,
@@ -161,7 +161,7 @@ def test_late_rows_are_diverted_by_default() -> None:
     ordered = _numbers(20, 3, 21, 4).sort(patience=5)
     result = ordered.run()
     expected = [{"at": 3, "n": 1, "late_bound": 15, "late_by": 12}, {"at": 4, "n": 3, "late_bound": 16, "late_by": 12}]
-    assert result.late["punctuate#1"].to_pylist() == expected
+    assert result.late.to_pylist() == expected
     assert ordered.late.run().table.to_pylist() == expected
     assert result.counters["punctuate#1"].late == 2
     assert str(result).startswith("2 rows, 2 came too late")
@@ -261,7 +261,7 @@ def test_categories_of_many_batches_are_sorted(window: bool) -> None:
     stream = sw.stream(source, time="at")
     ordered = (stream.tumbling(1) if window else stream).sort(patience=297)
     result = ordered.run()
-    assert result.late["punctuate#1"].column("word").to_pylist() == ["1-99", "2-99"]
+    assert result.late.column("word").to_pylist() == ["1-99", "2-99"]
     expected = [f"{part}-{i}" for i in range(100) for part in range(3) if (part, i) not in {(1, 99), (2, 99)}]
     words = result.table.column("word").to_pylist()
     assert sorted(words) == sorted(expected)
@@ -380,7 +380,7 @@ def test_patience_counts_by_the_times_before_a_window() -> None:
         {"window_start": 20, "window_end": 30, "at": 21, "n": 5},
         {"window_start": 20, "window_end": 30, "at": 25, "n": 7},
     ]
-    assert result.late["punctuate#1"].to_pylist() == [
+    assert result.late.to_pylist() == [
         {"at": 6, "n": 4, "late_bound": 10, "late_by": 4},
         {"at": 12, "n": 8, "late_bound": 20, "late_by": 8},
     ]
@@ -476,7 +476,7 @@ def test_a_query_resumed_in_the_middle_loses_and_doubles_nothing() -> None:
         return sw.stream(source, time="at").sort(patience=10, every=sw.Every.rows(3)).where(nw.col("n") >= 0)
 
     expected = ordered(table).run()
-    assert expected.late["punctuate#1"].num_rows > 5
+    assert expected.late.num_rows > 5
     for when in range(0, 61, 5):
         collected: list[pa.RecordBatch] = []
         late: list[pa.RecordBatch] = []
@@ -489,6 +489,6 @@ def test_a_query_resumed_in_the_middle_loses_and_doubles_nothing() -> None:
             state = pickle.loads(pickle.dumps(query.snapshot()))  # noqa: S301 - our own bytes
         query.close()
         assert pa.Table.from_batches(collected, schema=expected.table.schema).equals(expected.table)
-        late_schema = expected.late["punctuate#1"].schema
-        assert pa.Table.from_batches(late, schema=late_schema).equals(expected.late["punctuate#1"])
+        late_schema = expected.late.schema
+        assert pa.Table.from_batches(late, schema=late_schema).equals(expected.late)
         assert query.counters()["punctuate#1"].late == expected.counters["punctuate#1"].late

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slackwater.operators.emission import DIVERTED
+from slackwater.plan.diverted_names import names_of_diverted
 from slackwater.plan.node import Node, name_steps
 from slackwater.plan.rewrites.optimizer import optimized_in_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 def explain(*roots: Node) -> str:
@@ -18,7 +20,16 @@ def explain(*roots: Node) -> str:
     seen: set[int] = set()
     lines = [line for root in planned for line in _lines(root, "", "", seen, names)]
     widths = [max(len(line[column]) for line in lines) for column in range(2)]
-    return "\n".join(f"{what:<{widths[0]}}  {facts:<{widths[1]}}  {why}".rstrip() for what, facts, why in lines)
+    tree = [f"{what:<{widths[0]}}  {facts:<{widths[1]}}  {why}".rstrip() for what, facts, why in lines]
+    return "\n".join([*tree, *_diverted(planned, names)])
+
+
+def _diverted(roots: Sequence[Node], names: dict[Node, str]) -> Iterator[str]:
+    """Where several steps divert rows: what those of each are called in a result, and on Spark."""
+    for output in DIVERTED:
+        steps = names_of_diverted(*roots, output=output)
+        if len(steps) > 1:
+            yield f"{output} rows  " + ", ".join(f"{name} of {names[step]}" for step, name in steps.items())
 
 
 def _lines(node: Node, lead: str, below: str, seen: set[int], names: dict[Node, str]) -> Iterator[tuple[str, str, str]]:

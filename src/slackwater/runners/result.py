@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slackwater.progress.instants import Duration, format_duration
 
@@ -90,11 +90,33 @@ class Result:
     peak_queued: int = 0
     """The most elements that ever waited at once, in queues and for silent inputs."""
 
-    late: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
-    """The rows that came too late, by the name in explain() of the step that diverted them."""
+    late_by_source: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
+    """The rows that came too late, by the name of the source they came from: see `late`."""
 
-    left_out: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
-    """The rows that merges of replicas left out and diverted, by the name in explain() of the merge."""
+    left_out_by_source: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
+    """The rows that merges of replicas left out and diverted, by the names of their sources: see `left_out`."""
+
+    @property
+    def late(self) -> Any:
+        """The rows that came too late: a table, where one step diverts such rows.
+
+        Where several do, a mapping with a table for each, by the name of the source that the rows came from, such as
+        `clicks`, or `web+app` of two; a second step on the same source has `clicks#2`. Where none does, nothing: {}.
+
+        >>> import slackwater as sw
+        >>> clicks = sw.stream([{"at": 1}, {"at": 9}, {"at": 2}], time="at", name="clicks")
+        >>> clicks.sort(patience=5).run().late.to_pylist()
+        [{'at': 2, 'late_bound': 4, 'late_by': 2}]
+        >>> soon, _ = sw.run_together(clicks.sort(patience=5), clicks.sort(patience=7))
+        >>> {name: table.num_rows for name, table in soon.late.items()}
+        {'clicks': 1, 'clicks#2': 0}
+        """
+        return _one_or_all(self.late_by_source)
+
+    @property
+    def left_out(self) -> Any:
+        """The rows that a merge of replicas left out and diverted: a table, or tables by source, as for `late`."""
+        return _one_or_all(self.left_out_by_source)
 
     def __str__(self) -> str:
         late = sum(counters.late for counters in self.counters.values())
@@ -102,3 +124,8 @@ class Result:
         width = max(map(len, self.counters), default=0)
         steps = [f"{name:<{width}}  {counters}" for name, counters in self.counters.items()]
         return "\n".join([rows, *steps])
+
+
+def _one_or_all(tables: Mapping[str, pa.Table]) -> Any:
+    """The only table, or all of them by name."""
+    return next(iter(tables.values())) if len(tables) == 1 else tables

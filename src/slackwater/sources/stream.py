@@ -58,7 +58,7 @@ def stream(
     >>> stream(rows, time="at").run().table.to_pydict()
     {'at': [3, 1], 'x': ['a', 'b']}
     >>> result = stream([*rows, {"at": None, "x": "c"}], time="at", untimed_is_late=True).sort(patience=5).run()
-    >>> result.table["x"].to_pylist(), result.late["punctuate#1"].to_pylist()
+    >>> result.table["x"].to_pylist(), result.late.to_pylist()
     (['b', 'a'], [{'at': None, 'x': 'c', 'late_bound': None, 'late_by': None}])
     """
     feed = feed_of(source, name, schema)

@@ -62,7 +62,7 @@ class DisorderedStream(EventStream):
         >>> import slackwater as sw
         >>> ordered = sw.stream([{"at": at} for at in (1, 5, 3, 9, 2)], time="at").sort(patience=3)
         >>> result = ordered.run()
-        >>> result.table["at"].to_pylist(), result.late["punctuate#1"].to_pylist()
+        >>> result.table["at"].to_pylist(), result.late.to_pylist()
         ([1, 3, 5, 9], [{'at': 2, 'late_bound': 6, 'late_by': 4}])
         """
         from slackwater.streams.ordered import OrderedStream
@@ -95,7 +95,7 @@ class DisorderedStream(EventStream):
         >>> heard = [(1, "a"), (4, "b"), (2, "a"), (12, "c"), (3, "b")]
         >>> frames = sw.stream([{"at": at, "frame": frame} for at, frame in heard], time="at")
         >>> result = frames.deduplicate(on="frame", within=5, patience=5).run()
-        >>> result.table["frame"].to_pylist(), result.late["punctuate#1"].to_pylist()
+        >>> result.table["frame"].to_pylist(), result.late.to_pylist()
         (['a', 'b', 'c'], [{'at': 3, 'frame': 'b', 'late_bound': 7, 'late_by': 4}])
         """
         if patience is None:

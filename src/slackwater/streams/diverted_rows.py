@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE, LEFT_OUT
+from slackwater.plan.diverted_names import names_of_diverted
 from slackwater.plan.node import SideOutput, StepNode, diverting_steps, nearest_diverting_steps, walk
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ _WORDS: Final = {
 
 
 def diverted_streams(*streams: Stream, output: OutputName = LATE) -> dict[str, DisorderedStream]:
-    """The late rows, or those left out, of every step that diverts them, by the name of the step."""
-    steps = diverting_steps(*(stream.node for stream in streams), output=output)
+    """The late rows, or those left out, of every step that diverts them, by the name of the source."""
+    steps = names_of_diverted(*(stream.node for stream in streams), output=output)
     return {name: _rows_of(step, output) for step, name in steps.items()}
 
 
@@ -93,7 +94,7 @@ def _the_one(steps: Iterable[StepNode], stream: Stream, hint_for_several: str, o
         facts = {"stream": stream.node.line}
         raise PlanError(message(f"no step above this stream diverts {words.rows}", facts, words.choose))
     if len(found) > 1:
-        names = diverting_steps(stream.node, output=output)
-        facts = {"steps": ", ".join(names[step] for step in found)}
+        names = names_of_diverted(stream.node, output=output)
+        facts = {f"{output} rows of": ", ".join(names[step] for step in found)}
         raise PlanError(message(f"several steps above this stream divert {words.rows}", facts, hint_for_several))
     return found[0]

@@ -262,8 +262,8 @@ def test_a_moved_sort_gives_the_rows_of_the_sort_that_was_written(
     if pipeline.keeps_order_of_ties:
         assert moved.table.to_pylist() == written.table.to_pylist()
     assert _as_multiset(moved.table.to_pylist()) == _as_multiset(written.table.to_pylist())
-    assert {name: table.to_pylist() for name, table in moved.late.items()} == {
-        name: table.to_pylist() for name, table in written.late.items()
+    assert {name: table.to_pylist() for name, table in moved.late_by_source.items()} == {
+        name: table.to_pylist() for name, table in written.late_by_source.items()
     }
     assert moved.counters["punctuate#1"] == written.counters["punctuate#1"]
     starts = moved.table.column(stream.node.schema.time.name).to_pylist()
@@ -318,7 +318,7 @@ def test_windows_before_the_sort_are_judged_whole_and_sorted_as_windows_behind_i
     in_time = pa.array([place not in {payload[0] for payload in late} for place in range(len(times))], pa.bool_())
     behind = pipeline.behind(sw.stream(rows.filter(in_time), time="at").sort().tumbling(7)).run()
     assert judged.table.to_pylist() == behind.table.to_pylist()
-    told = judged.late["punctuate#1"].to_pylist()
+    told = judged.late.to_pylist()
     assert [(row["at"], row["late_bound"], row["late_by"]) for row in told] == [
         (times[place], bound, by) for place, bound, by in late
     ]

@@ -10,7 +10,7 @@ _BANDS = sw.stream(pa.table({"at": [10, 5, 1, 11]}), time="at").in_bands(1, 6, 2
 
 
 def _late(result: sw.Result) -> list[int]:
-    times: list[int] = result.late["punctuate#1"].column("at").to_pylist()
+    times: list[int] = result.late.column("at").to_pylist()
     return times
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import pyarrow as pa
 
 from slackwater.errors import PlanError, message
-from slackwater.operators.emission import LATE, LEFT_OUT
-from slackwater.plan.node import SideOutput, SourceNode, StepNode, diverting_steps, walk
+from slackwater.operators.emission import DIVERTED, LATE, LEFT_OUT
+from slackwater.plan.diverted_names import names_of_diverted
+from slackwater.plan.node import SideOutput, SourceNode, walk
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.output.claims import claims_of, resolved
 from slackwater.runners.spark.output.flushing import Flush, refuse_at_end
@@ -31,7 +33,7 @@ from slackwater.runners.spark.storage.places import place_of
 from slackwater.runners.spark.wire.chunks import CHUNK_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame, SparkSession
@@ -179,9 +181,17 @@ def _plan_of(roots: Sequence[Node], shards: int) -> ShardPlan:
             facts, hint = {"stream": root.line}, "settle() it: then each event is sent once, when it is final"
             raise PlanError(message("on Spark the rows of a stream that is revised cannot be written yet", facts, hint))
     outputs = {MAIN if number == 1 else f"{MAIN}#{number}": root for number, root in enumerate(roots, start=1)}
-    outputs |= {name: SideOutput(step, LATE) for step, name in _names_of_late(roots).items()}
-    outputs |= {name: SideOutput(step, LEFT_OUT) for step, name in _names_of_left_out(roots).items()}
+    for kind in DIVERTED:
+        outputs |= {
+            _diverted_output(kind, name): SideOutput(step, kind)
+            for step, name in names_of_diverted(*roots, output=kind).items()
+        }
     return ShardPlan.of(outputs, shards)
+
+
+def _diverted_output(kind: OutputName, name: str) -> str:
+    """What the output of diverted rows is called among all outputs: no source can have the name of another output."""
+    return f"{kind} {name}"
 
 
 def _warn_of_one_shard(plan: ShardPlan) -> None:
@@ -190,21 +200,6 @@ def _warn_of_one_shard(plan: ShardPlan) -> None:
         facts = {"cores": plan.wanted_shards, "because": plan.why_one}
         hint = "group or join by columns that rows bring along; shards=1 says that it is meant so"
         warnings.warn(message("one shard does all the work", facts, hint), stacklevel=4)
-
-
-def _names_of_late(roots: Sequence[Node]) -> dict[StepNode, str]:
-    """What late rows are called: `late` if there is one such output, else by their sources, or else by their steps."""
-    steps = diverting_steps(*roots)
-    sources = {step: next(node.name for node in walk(step) if isinstance(node, SourceNode)) for step in steps}
-    if len(steps) == 1:
-        return dict.fromkeys(steps, LATE)
-    return sources if len(set(sources.values())) == len(steps) else steps
-
-
-def _names_of_left_out(roots: Sequence[Node]) -> dict[StepNode, str]:
-    """What rows that merges leave out are called: `left out` if there is one such output, else by their merges."""
-    steps = diverting_steps(*roots, output=LEFT_OUT)
-    return dict.fromkeys(steps, LEFT_OUT) if len(steps) == 1 else {step: f"{LEFT_OUT} {steps[step]}" for step in steps}
 
 
 def _session_of(roots: Sequence[Node]) -> SparkSession:
@@ -253,15 +248,12 @@ def _sinks_of(
     metrics: AnySink | None,
 ) -> dict[str, AnySink]:
     """Who takes each output; refused where nobody takes late rows, or somebody takes what is not there."""
-    outputs = [output for output in plan.outputs if output.startswith(MAIN)]
+    outputs = [output for output in plan.outputs if output.partition("#")[0] == MAIN]
     sinks = dict(zip(outputs, mains, strict=True))
-    there_are: dict[OutputName, list[str]] = {LATE: [], LEFT_OUT: []}
-    for output, node in plan.outputs.items():
-        if output not in outputs:
-            assert isinstance(node, SideOutput)
-            there_are[node.output].append(output)
     for kind, given in diverted.items():
-        sinks |= _sinks_of_diverted(_DIVERTED[kind], there_are[kind], given)
+        names = [output.removeprefix(f"{kind} ") for output in plan.outputs if output.startswith(f"{kind} ")]
+        taken = _sinks_of_diverted(_DIVERTED[kind], names, given)
+        sinks |= {_diverted_output(kind, name): sink for name, sink in taken.items()}
     return {**sinks, **({} if metrics is None else {METRICS: metrics})}
 
 
@@ -272,14 +264,11 @@ class _Diverted(NamedTuple):
     rows: str
     lost: str
     policy: str
-    named_by: str
 
 
 _DIVERTED: Final = {
-    LATE: _Diverted("late", "late rows", "rows that come too late", "Late", "name of the source"),
-    LEFT_OUT: _Diverted(
-        "left_out", "rows left out", "rows that a merge leaves out", "LeftOutRows", '"left out " + name of the merge'
-    ),
+    LATE: _Diverted("late", "late rows", "rows that come too late", "Late"),
+    LEFT_OUT: _Diverted("left_out", "rows left out", "rows that a merge leaves out", "LeftOutRows"),
 }
 
 
@@ -289,17 +278,18 @@ def _sinks_of_diverted(
     """Who takes each of the outputs of rows that did not go on."""
     option = words.option
     sinks: dict[str, Any] = {} if given is None else dict.fromkeys(outputs or [option], given)
-    sinks = given if isinstance(given, dict) else sinks
+    sinks = dict(given) if isinstance(given, Mapping) else sinks
     for output in outputs:
         if output not in sinks:
-            facts, hint = {"output": output}, f"name a sink for them, {option}=..., or choose {words.policy}.drop()"
+            facts, hint = {"source": output}, f"name a sink for them, {option}=..., or choose {words.policy}.drop()"
             raise PlanError(message(f"{words.lost} would be lost: nobody takes them", facts, hint))
     for output in sinks:
         if output not in outputs:
-            facts, hint = {option: output}, f"leave {option}= out, or choose {words.policy}.divert()"
+            facts = {option: output, "there are": ", ".join(outputs) or "none"}
+            hint = f"leave {option}= out, or choose {words.policy}.divert()"
             raise PlanError(message(f"no step of this plan diverts {words.rows}", facts, hint))
-    if len(outputs) > 1 and not isinstance(given, dict):
-        facts, hint = {"steps": ", ".join(outputs)}, f"{option}={{{words.named_by}: sink, ...}}"
+    if len(outputs) > 1 and not isinstance(given, Mapping):
+        facts, hint = {"sources": ", ".join(outputs)}, f"{option}={{{outputs[0]!r}: sink, {outputs[1]!r}: sink, ...}}"
         raise PlanError(message(f"several steps divert {words.rows}: say where those of each go", facts, hint))
     return sinks
 
