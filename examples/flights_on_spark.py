@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from slackwater.runners.spark import SparkQuery
+    from slackwater import SparkQuery
 
 AIRPORTS = ("EWR", "JFK", "LGA")
 PATIENCES = ("1h", "3h", "6h")

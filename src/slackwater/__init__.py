@@ -1,14 +1,22 @@
 """Slackwater: the time layer for PySpark."""
 
-from slackwater.policies.aggregates import count, count_distinct, max, mean, min, sum, top_k
+from typing import TYPE_CHECKING, Any
+
+from slackwater.disorder.profile import DisorderProfile
+from slackwater.operators.replicas.left_out import LeftOut
+from slackwater.operators.replicas.open_events import OpenEvents
+from slackwater.policies.aggregates import Aggregate, count, count_distinct, max, mean, min, sum, top_k
 from slackwater.policies.agreement import Agreement, Revise
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.left_out_rows import LeftOutRows
 from slackwater.policies.punctuations import Punctuations
-from slackwater.progress.clock import ManualClock, SystemClock
+from slackwater.progress.clock import Clock, ManualClock, SystemClock
 from slackwater.progress.instants import BEGINNING, FOREVER
-from slackwater.runners.result import Result
+from slackwater.runners.in_process.progress import Progress
+from slackwater.runners.in_process.replica_status import ReplicaStanding
+from slackwater.runners.in_process.snapshot import Snapshot
+from slackwater.runners.result import Counters, Result
 from slackwater.sources.changes import changes
 from slackwater.sources.push import PushSource
 from slackwater.sources.race import Race
@@ -17,29 +25,54 @@ from slackwater.streams.applications import cutover, fast_availability, high_ava
 from slackwater.streams.bands import Streams
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.divergence import compare_replicas
+from slackwater.streams.event_stream import EventStream
+from slackwater.streams.grouped import GroupedStream
+from slackwater.streams.on_spark import loaded_from_spark as _loaded_from_spark
 from slackwater.streams.on_spark import parquet_files, start_together
 from slackwater.streams.ordered import OrderedStream, union
 from slackwater.streams.query import Query, run_together
 from slackwater.streams.replicas import merge_replicas
 from slackwater.streams.revised import RevisedStream
+from slackwater.streams.stream import Stream
+
+if TYPE_CHECKING:
+    from slackwater.runners.spark import FolderSink as FolderSink
+    from slackwater.runners.spark import FunctionSink as FunctionSink
+    from slackwater.runners.spark import ParquetFiles as ParquetFiles
+    from slackwater.runners.spark import Sink as Sink
+    from slackwater.runners.spark import SparkQuery as SparkQuery
+
+__version__ = "0.1.0"
 
 __all__ = [
     "BEGINNING",
     "FOREVER",
+    "Aggregate",
     "Agreement",
+    "Clock",
+    "Counters",
+    "DisorderProfile",
     "DisorderedStream",
+    "EventStream",
     "Every",
+    "GroupedStream",
     "Late",
+    "LeftOut",
     "LeftOutRows",
     "ManualClock",
+    "OpenEvents",
     "OrderedStream",
+    "Progress",
     "Punctuations",
     "PushSource",
     "Query",
     "Race",
+    "ReplicaStanding",
     "Result",
     "Revise",
     "RevisedStream",
+    "Snapshot",
+    "Stream",
     "Streams",
     "SystemClock",
     "arrivals",
@@ -64,3 +97,25 @@ __all__ = [
     "union",
     "unstamped",
 ]
+
+_ON_SPARK = ("FolderSink", "FunctionSink", "ParquetFiles", "Sink", "SparkQuery")
+"""Offered, too, and loaded with PySpark when somebody asks for them; not by `from slackwater import *`."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs PySpark when it is asked for."""
+    if name not in _ON_SPARK:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = _loaded_from_spark(name)
+    value.__module__ = __name__
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_SPARK})
+
+
+# What is offered here is said to be from here, in messages, in help() and in what is pickled: files may move.
+for _name in __all__:
+    if hasattr(globals()[_name], "__module__"):
+        globals()[_name].__module__ = __name__

@@ -9,7 +9,6 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import PlanError
-from slackwater.runners.spark.query import SparkQuery
 
 _SHARED = {"active", "close", "counters", "finished", "progress", "stop", "wait", "work"}
 _ATTRIBUTES = {"spark", "id"}
@@ -27,26 +26,26 @@ def _mentioned(kind: type) -> set[str]:
 
 def test_what_both_can_do_has_the_same_name_in_both() -> None:
     """Whoever knows one knows the other."""
-    assert _public(sw.Query) & _public(SparkQuery) == _SHARED
+    assert _public(sw.Query) & _public(sw.SparkQuery) == _SHARED
 
 
 def test_what_only_one_can_do_is_listed_where_it_is_missed() -> None:
     """The docstring of the class without it says so, and why."""
-    on_spark = _public(SparkQuery) | _ATTRIBUTES
-    assert _public(sw.Query) - on_spark <= _mentioned(SparkQuery)
+    on_spark = _public(sw.SparkQuery) | _ATTRIBUTES
+    assert _public(sw.Query) - on_spark <= _mentioned(sw.SparkQuery)
     assert on_spark - _public(sw.Query) <= _mentioned(sw.Query)
 
 
 def test_both_speak_of_what_they_share() -> None:
     """So that a reader of either finds all of it."""
     assert _mentioned(sw.Query) >= _SHARED
-    assert _mentioned(SparkQuery) >= _SHARED
+    assert _mentioned(sw.SparkQuery) >= _SHARED
 
 
 @pytest.mark.parametrize("name", sorted(_SHARED))
 def test_what_both_can_do_takes_and_gives_the_same(name: str) -> None:
     """The same parameters with the same defaults, and a value of the same type; properties are properties in both."""
-    ours, theirs = (inspect.getattr_static(kind, name) for kind in (sw.Query, SparkQuery))
+    ours, theirs = (inspect.getattr_static(kind, name) for kind in (sw.Query, sw.SparkQuery))
     assert isinstance(ours, property) == isinstance(theirs, property)
     if isinstance(ours, property) and isinstance(theirs, property):
         ours, theirs = ours.fget, theirs.fget

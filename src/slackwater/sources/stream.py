@@ -128,7 +128,7 @@ def _feed_of(source: Any, name: str | None, schema: pa.Schema | None) -> Feed:
             feed = from_reader(source, name or "reader")
         case _ if type(source).__module__.startswith("pandas.") and hasattr(source, "columns"):
             feed = from_pandas(source, name or "frame")
-        case _ if type(source).__module__.startswith(("pyspark.", "slackwater.runners.spark.")):
+        case _ if _is_of_spark(source):
             from slackwater.runners.spark.source import feed_on_spark  # loads Spark, which is there
 
             feed = feed_on_spark(source, name)
@@ -140,6 +140,12 @@ def _feed_of(source: Any, name: str | None, schema: pa.Schema | None) -> Feed:
             hint = "pass an Arrow table or reader, a pandas or Spark frame, a path, mappings, or a PushSource"
             raise PlanError(message("this is not a source of rows", {"got": type(source).__name__}, hint))
     return feed
+
+
+def _is_of_spark(source: Any) -> bool:
+    """Whether it is a DataFrame, or what the Spark runner makes of one, without loading either."""
+    kinds = ("pyspark.", "slackwater.runners.spark.")
+    return any(kind.__module__.startswith(kinds) for kind in type(source).__mro__)
 
 
 def _without_times(feed: Feed, name: str | None, stamps: Stamps, punctuations: Punctuations) -> SourceNode:

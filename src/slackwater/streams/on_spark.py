@@ -102,6 +102,11 @@ def to_spark(
     return _spark_runner().to_frame(stream, timeout=timeout, shards=shards, chunk_rows=chunk_rows)
 
 
+def loaded_from_spark(name: str) -> Any:
+    """What the Spark runner calls so: a class that users need for their types, or a sink."""
+    return getattr(_spark_runner(), name)
+
+
 def _spark_runner() -> Any:
     try:
         from slackwater.runners import spark

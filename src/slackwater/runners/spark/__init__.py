@@ -12,7 +12,7 @@ require_known_pyspark()  # first: of an older one, what follows could not be imp
 
 from slackwater.runners.spark.input.parquet_files import ParquetFiles, parquet_files  # noqa: E402
 from slackwater.runners.spark.output.folder_sink import FolderSink  # noqa: E402
-from slackwater.runners.spark.output.sinks import FunctionSink  # noqa: E402
+from slackwater.runners.spark.output.sinks import FunctionSink, Sink  # noqa: E402
 from slackwater.runners.spark.query import SparkQuery  # noqa: E402
 from slackwater.runners.spark.runner import start_together, to_frame  # noqa: E402
 from slackwater.runners.spark.source import feed_on_spark  # noqa: E402
@@ -21,6 +21,7 @@ __all__ = [
     "FolderSink",
     "FunctionSink",
     "ParquetFiles",
+    "Sink",
     "SparkQuery",
     "feed_on_spark",
     "parquet_files",
