@@ -18,19 +18,23 @@ _FILES = sorted(_ROOT.rglob("*.py"))
 
 _MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "notebook": set(),
     "progress": {"errors"},
     "events": {"errors", "progress"},
     "policies": {"errors", "progress", "kernels"},
     "kernels": set(),
     "temporal": {"errors", "progress", "events", "policies", "kernels"},
-    "disorder": {"errors", "progress", "kernels"},
+    "disorder": {"errors", "notebook", "progress", "kernels"},
     "columns": {"errors", "progress", "events", "kernels"},
     "operators": {"errors", "progress", "events", "policies", "kernels", "columns"},
     "plan": {"errors", "progress", "events", "policies", "kernels", "columns", "temporal", "operators"},
-    "runners": {"errors", "progress", "events", "policies", "kernels", "columns", "temporal", "operators", "plan"},
+    "runners": {
+        *("errors", "progress", "events", "policies", "kernels", "columns", "temporal", "operators", "plan"),
+        "notebook",
+    },
     "streams": {
         *("errors", "progress", "events", "policies", "kernels", "columns", "temporal", "operators", "plan", "runners"),
-        "disorder",
+        *("disorder", "notebook"),
     },
     "sources": {
         *("errors", "progress", "events", "policies", "kernels", "columns", "temporal", "operators", "plan", "runners"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -104,7 +105,7 @@ def test_late_rows_of_several_steps_on_one_source_are_numbered_from_the_source_o
     first = promising.sort("5s")
     again = first.late.select().sort("1s")
     assert list(diverted_streams(first, again)) == ["clicks", "clicks#2", "clicks#3"]
-    assert "late rows  clicks of judge#1, clicks#2 of punctuate#1" in first.explain()
+    assert re.search(r"late rows  clicks of \w+#1, clicks#2 of \w+#1$", first.explain())
 
 
 def test_a_source_may_be_called_as_the_second_of_another() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slackwater import notebook
 from slackwater.kernels.sorting.measure_disorder import append_to_runs, count_inversions, count_runs, greatest_distance
 from slackwater.progress.instants import Duration, format_duration
 
@@ -17,9 +18,13 @@ QUANTILES = (0.5, 0.9, 0.99, 0.999)
 """The quantiles of lateness that a profile has, besides the greatest."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DisorderProfile:
-    """How disordered a stream is (Impatience paper, section II, Table I), and how late its late events are."""
+    """How disordered a stream is (Impatience paper, section II, Table I), and how late its late events are.
+
+    >>> DisorderProfile.of(np.array([2, 6, 5, 1, 4, 3, 7, 8]))
+    <DisorderProfile of 8 events, 4 late (50.0%), by 5 at most>
+    """
 
     events: int
     inversions: int
@@ -70,7 +75,20 @@ class DisorderProfile:
         """The part of the events that is late."""
         return self.late / self.events if self.events else 0.0
 
+    def __repr__(self) -> str:
+        greatest = f", by {self._written(self.lateness[1.0])} at most" if self.lateness else ""
+        return f"<DisorderProfile of {self.events:,} events, {self.late:,} late ({self.late_fraction:.1%}){greatest}>"
+
+    def _repr_html_(self) -> str:
+        return notebook.block(repr(self), notebook.table(["measure", "value"], self._measures().items()))
+
     def __str__(self) -> str:
+        shown = self._measures()
+        width = max(map(len, shown))
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
+
+    def _measures(self) -> dict[str, str]:
+        """All measures, in words."""
         shown = {
             "events": f"{self.events:,}",
             "inversions": f"{self.inversions:,}",
@@ -81,9 +99,11 @@ class DisorderProfile:
         }
         for quantile, lateness in self.lateness.items():
             name = "greatest lateness" if quantile == 1.0 else f"lateness p{100 * quantile:g}"
-            shown[name] = format_duration(lateness) if self.calendar else f"{lateness:,}"
-        width = max(map(len, shown))
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
+            shown[name] = self._written(lateness)
+        return shown
+
+    def _written(self, lateness: Duration) -> str:
+        return format_duration(lateness) if self.calendar else f"{lateness:,}"
 
 
 def _quantiles(lateness: NDArray[np.uint64]) -> dict[float, Duration]:

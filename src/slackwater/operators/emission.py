@@ -21,9 +21,21 @@ DIVERTED: Final = (LATE, LEFT_OUT)
 """The outputs of rows that did not go on."""
 
 
+_BAND: Final = "band "
+
+
 def band_output(band: int) -> OutputName:
     """The output of a patience band; band 0 is the main output of its step."""
-    return f"band {band}"
+    return f"{_BAND}{band}"
+
+
+def band_of(output: OutputName | None) -> int:
+    """The patience band of an output; 0 of the main one, which has no name, and of others that are no bands.
+
+    >>> band_of(band_output(2)), band_of(None), band_of(LATE)
+    (2, 0, 0)
+    """
+    return int(output.removeprefix(_BAND)) if output is not None and output.startswith(_BAND) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 class Node(ABC):
     """One step of a plan. Subclasses refuse, while they are made, what could not run."""
 
+    def __init_subclass__(cls) -> None:
+        # Put here, so that @dataclass does not write one that shows the whole plan above.
+        cls.__repr__ = Node.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        return f"<{self.line}>"
+
     @property
     @abstractmethod
     def inputs(self) -> tuple[Node, ...]:
@@ -90,6 +97,11 @@ class Node(ABC):
     def holds_back(self) -> Duration:
         """How far past the newest time the step may hold back what it sends, beside what it waits for."""
         return 0
+
+    def longest_wait(self, output: OutputName | None = None) -> Duration | None:  # noqa: ARG002 - most have one output
+        """How long late rows were waited for, by the time rows come to an output; None if nobody said."""
+        waits = [wait for source in self.inputs if (wait := source.longest_wait()) is not None]
+        return max(waits, default=None)
 
     @property
     def partition_keys(self) -> tuple[str, ...] | None:
@@ -166,6 +178,10 @@ class SideOutput(Node):
     def properties(self) -> Properties:
         """What the step knows of this output."""
         return self.step.side_outputs()[self.output][1]
+
+    def longest_wait(self, output: OutputName | None = None) -> Duration | None:  # noqa: ARG002 - it has one output
+        """That of the band; rows that did not go on were not waited for."""
+        return None if self.output in DIVERTED else self.step.longest_wait(self.output)
 
     @property
     def partition_keys(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from slackwater import notebook
+from slackwater.events.shown_values import show_value
 from slackwater.progress.instants import Duration, format_duration
 
 if TYPE_CHECKING:
@@ -77,9 +79,18 @@ class Counters:
         )
 
 
-@dataclass(frozen=True)
+_ROWS_SHOWN = 10
+"""As many rows of a result are shown in a notebook, at most."""
+
+
+@dataclass(frozen=True, repr=False)
 class Result:
-    """What a finished run gives back."""
+    """What a finished run gives back.
+
+    >>> import slackwater as sw
+    >>> sw.stream([{"at": 1, "x": 2}, {"at": 9, "x": 3}, {"at": 2, "x": 4}], time="at").sort(patience=5).run()
+    <Result of 2 rows, 2 columns, 1 came too late>
+    """
 
     table: pa.Table
     """All rows of the output, in the order they were sent."""
@@ -118,12 +129,34 @@ class Result:
         """The rows that a merge of replicas left out and diverted: a table, or tables by source, as for `late`."""
         return _one_or_all(self.left_out_by_source)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        rows, columns = _several(self.table.num_rows, "row"), _several(self.table.num_columns, "column")
+        return f"<Result of {rows}, {columns}{self._came_too_late()}>"
+
+    def _repr_html_(self) -> str:
+        shown = self.table.slice(0, _ROWS_SHOWN)
+        rows = [[show_value(column[row]) for column in shown.columns] for row in range(shown.num_rows)]
+        more = self.table.num_rows - shown.num_rows
+        return notebook.block(
+            repr(self),
+            notebook.table(shown.column_names, rows),
+            *([notebook.note(f"and {_several(more, 'more row')}")] if more else []),
+            notebook.folded("steps", str(self)),
+        )
+
+    def _came_too_late(self) -> str:
         late = sum(counters.late for counters in self.counters.values())
-        rows = f"{self.table.num_rows} rows" + (f", {late} came too late" if late else "")
+        return f", {late} came too late" if late else ""
+
+    def __str__(self) -> str:
+        rows = f"{self.table.num_rows} rows{self._came_too_late()}"
         width = max(map(len, self.counters), default=0)
         steps = [f"{name:<{width}}  {counters}" for name, counters in self.counters.items()]
         return "\n".join([rows, *steps])
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _one_or_all(tables: Mapping[str, pa.Table]) -> Any:

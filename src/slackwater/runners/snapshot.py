@@ -18,6 +18,9 @@ class Snapshot(dict[str, Any]):
         super().__init__(states)
         self.plan = dict(plan)
 
+    def __repr__(self) -> str:
+        return f"<Snapshot of {len(self)} step{'s' * (len(self) != 1)}: {', '.join(self)}>"
+
     def __reduce__(self) -> tuple[type[Snapshot], tuple[dict[str, Any], dict[str, str]]]:
         return Snapshot, (dict(self), self.plan)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 import pyarrow as pa
 
+from slackwater import notebook
 from slackwater.errors import PlanError, SchemaMismatch, message
 from slackwater.operators.aggregate.banded import BAND
 from slackwater.plan.explain import explain
@@ -39,7 +40,7 @@ SubPlan: TypeAlias = Callable[[OrderedStream], OrderedStream]
 """A query that is written once and built for every band."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Streams(Sequence[OrderedStream]):
     """One ordered stream for each patience; stream i has every event that is no later than patience i.
 
@@ -57,6 +58,14 @@ class Streams(Sequence[OrderedStream]):
     streams: tuple[OrderedStream, ...]
     patiences: tuple[str, ...]
     """How long each waits for late rows."""
+
+    def __repr__(self) -> str:
+        return f"<Streams of {len(self.streams)}, patience {', '.join(self.patiences)}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(wait, repr(stream)) for wait, stream in zip(self.patiences, self.streams, strict=True)]
+        plan = notebook.folded("plan", explain(*(stream.node for stream in self.streams)))
+        return notebook.block(repr(self), notebook.table(["patience", "stream"], rows), plan)
 
     @overload
     def __getitem__(self, index: int) -> OrderedStream: ...

@@ -27,12 +27,21 @@ if TYPE_CHECKING:
 _DIVERT = Late.divert()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GroupedStream:
-    """Events and the columns to group them by; to be aggregated: once, in bands, or early."""
+    """Events and the columns to group them by; to be aggregated: once, in bands, or early.
+
+    >>> import slackwater as sw
+    >>> sw.stream([{"at": 1, "k": "a"}], time="at").group_by("k")
+    <GroupedStream by k, time=at>
+    """
 
     node: Node
     keys: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        by = f" by {', '.join(self.keys)}" if self.keys else ""
+        return f"<GroupedStream{by}, time={self.node.schema.time.name}>"
 
     def aggregate(self, **aggregates: Aggregate) -> OrderedStream:
         """Sum up each group, per window or per span in which its set of living events does not change.

@@ -77,10 +77,15 @@ class Query:
         self._calendar = outputs[0][0].node.schema.calendar
         self._late = {name: stream.schema.empty_table() for name, stream in late.items()}
         self._left_out = {name: stream.schema.empty_table() for name, stream in left_out.items()}
+        self._outputs = len(outputs)
         self._stopped = False
         self._runner = InProcessRunner(
             wired, clock or SystemClock(), batch_rows=batch_rows, buffer_limit=buffer_limit, resume=resume
         )
+
+    def __repr__(self) -> str:
+        state = "finished" if self.finished else "active" if self.active else "stopped" if self._stopped else "failed"
+        return f"<Query of {self._outputs} output{'s' * (self._outputs != 1)}, {state}>"
 
     @property
     def active(self) -> bool:

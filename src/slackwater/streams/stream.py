@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slackwater import notebook
 from slackwater.disorder.profile import DisorderProfile
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.plan.explain import explain
+from slackwater.progress.instants import format_duration
 from slackwater.runners.in_process.runner import BATCH_ROWS, BUFFER_LIMIT
 from slackwater.streams.diverted_rows import only_late_stream, require_diverted_rows_taken
 from slackwater.streams.on_spark import start_together, to_spark
@@ -37,11 +39,30 @@ if TYPE_CHECKING:
     from slackwater.streams.diverted_rows import Callback
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stream:
-    """A plan node, seen as a stream of events."""
+    """A plan node, seen as a stream of events.
+
+    >>> import slackwater as sw
+    >>> sw.stream([{"at": 1, "x": 2}], time="at").sort(patience=5)
+    <OrderedStream of 2 columns, time=at, patience 5>
+    """
 
     node: Node
+
+    def __repr__(self) -> str:
+        schema = self.node.schema
+        facts = [f"time={schema.time.name}", *([] if schema.until is None else [f"until={schema.until.name}"])]
+        wait = self.node.longest_wait()
+        if wait is not None:
+            facts.append(f"patience {format_duration(wait) if schema.calendar else wait}")
+        columns = len(self.schema)
+        return f"<{type(self).__name__} of {columns} column{'s' * (columns != 1)}, {', '.join(facts)}>"
+
+    def _repr_html_(self) -> str:
+        columns = [(field.name, str(field.type)) for field in self.schema]
+        plan = notebook.folded("plan", explain(self.node))
+        return notebook.block(repr(self), notebook.table(["column", "type"], columns), plan)
 
     @property
     def shown_as(self) -> EventSchema | ChangeLog:

@@ -383,18 +383,18 @@ def test_a_query_that_is_started_again_leaves_no_earlier_copy_in_memory(session:
 def test_a_query_that_is_started_again_has_as_many_shards_as_before(session: SparkSession, tmp_path: Path) -> None:
     """However many cores there are by then; another number is refused."""
     cuts = _Cuts.seeded(8, cuts=3)
-    for which, shards in ((slice(1), {"shards": 3}), (slice(1, 2), {})):
+    for which, shards in ((slice(1), 3), (slice(1, 2), None)):
         cuts.write(tmp_path / "in", which)
-        query = _start_bands(session, tmp_path, **shards)
+        query = _start_bands(session, tmp_path, shards)
         query.wait()
         assert query.last_micro_batch()["shards"] == 3
     with pytest.raises(PlanError, match=r"(?s)different plan.*shards.*3.*2.*start with shards=3"):
-        _start_bands(session, tmp_path, shards=2)
+        _start_bands(session, tmp_path, 2)
 
 
-def _start_bands(session: SparkSession, folder: Path, **shards: int) -> on_spark.SparkQuery:
+def _start_bands(session: SparkSession, folder: Path, shards: int | None) -> sw.SparkQuery:
     return _banded(_stream(_streaming(session, folder / "in")), late=sw.Late.drop()).start(
-        checkpoint=str(folder / "checkpoint"), main=str(folder / "main"), trigger={"availableNow": True}, **shards
+        checkpoint=str(folder / "checkpoint"), main=str(folder / "main"), trigger={"availableNow": True}, shards=shards
     )
 
 

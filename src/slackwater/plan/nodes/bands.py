@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import PlanError, message
 from slackwater.operators.aggregate.banded import BandedAggregateOperator, banded_schema
-from slackwater.operators.emission import band_output
+from slackwater.operators.emission import band_of, band_output
 from slackwater.plan.node import SideOutput, StepNode, walk
 from slackwater.plan.nodes.aggregating import columns_summed_up, summed_up_in_words
 from slackwater.plan.nodes.combining import Union
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Names, Node
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.lateness import Lateness
+    from slackwater.progress.instants import Duration
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,10 @@ class BandedAggregate(StepNode):
         one_per_start = not self.keys and not any(isinstance(node, Union) for node in walk(*self.bands))
         order = Order.STRICT if one_per_start else Order.TIES
         return Properties(order=order, stamps=facts.stamps, extent=facts.extent, keyed=True)
+
+    def longest_wait(self, output: OutputName | None = None) -> Duration | None:
+        """That of the events of the band."""
+        return self.bands[band_of(output)].longest_wait()
 
     @property
     def partition_keys(self) -> tuple[str, ...]:

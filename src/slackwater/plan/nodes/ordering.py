@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import BadDuration, NeedsOrder, PlanError, message
-from slackwater.operators.emission import LATE, band_output
+from slackwater.operators.emission import LATE, band_of, band_output
 from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator, late_schema
 from slackwater.operators.sort import SortOperator
 from slackwater.plan.node import SourceNode, walk
@@ -88,6 +88,10 @@ class LatenessStep(UnaryNode):
     def fixed_length(self) -> Duration | None:
         """The input's, unless late rows are moved, which leaves a part of their window."""
         return None if self.late.action is LateAction.ADJUSTED else self.input.fixed_length
+
+    def longest_wait(self, output: OutputName | None = None) -> Duration | None:
+        """The patience of the band."""
+        return self.patiences[band_of(output)]
 
     @property
     def partition_keys(self) -> tuple[str, ...] | None:

@@ -19,8 +19,10 @@ from slackwater.policies.lateness import Lateness
 from slackwater.progress.instants import FOREVER
 
 if TYPE_CHECKING:
+    from slackwater.operators.emission import OutputName
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Node
+    from slackwater.progress.instants import Duration
 
 _NO_PATIENCE: Final = (FOREVER,)
 """The patience of a step that makes no punctuations of its own."""
@@ -41,6 +43,10 @@ class SourceLateness(LatenessStep):
         """Find the late rows of a source; None for the policy means that nobody chose one."""
         action = Late.divert() if late is None else late
         return cls(source, Lateness(_NO_PATIENCE, Every.rows(FOREVER), action), chosen=late is not None)
+
+    def longest_wait(self, output: OutputName | None = None) -> Duration | None:  # noqa: ARG002 - nobody waits here
+        """Nobody waits here: the source says when a time is complete."""
+        return self.input.longest_wait()
 
     def details(self) -> str:
         """What becomes of late rows."""

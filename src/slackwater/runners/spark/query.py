@@ -116,6 +116,9 @@ class SparkQuery:
         self._before: StreamingQuery | None = None
         self._stopped = False
 
+    def __repr__(self) -> str:
+        return f"<SparkQuery {self.id}>"
+
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until it has ended, or for so many seconds; say whether it has. A failure is raised, in plain words.
 
