@@ -79,7 +79,7 @@ def test_in_the_end_answers_are_those_of_a_sorted_stream(
         query.run_to_end()
     answers = _as_multiset(expected.table.to_pylist())
     assert _applied(changes) == answers
-    assert too_late == [row for diverted in expected.late.values() for row in diverted.to_pylist()]
+    assert too_late == [row for diverted in expected.late_by_source.values() for row in diverted.to_pylist()]
     assert _as_multiset(early.settle().run().table.to_pylist()) == answers
 
 

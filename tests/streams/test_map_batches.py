@@ -196,4 +196,4 @@ def test_patience_counts_by_the_times_before_a_window_that_map_batches_follows()
     """As it does without it: 9 and 1 are in time until 15 has been seen, and then no more."""
     mapped = _stream(8, 14, 9, 1, 15, 9).tumbling(10).map_batches(lambda rows: rows.select(["at"])).sort(5).run()
     assert mapped.table["at"].to_pylist() == [8, 9, 1, 14, 15]
-    assert [late["at"].to_pylist() for late in mapped.late.values()] == [[9]]
+    assert [late["at"].to_pylist() for late in mapped.late_by_source.values()] == [[9]]

@@ -141,8 +141,8 @@ def test_a_pair_of_functions_in_bands_equals_ready_aggregates(times: list[int]) 
         assert mine.table.schema.names == theirs.table.schema.names
         assert mine.table.schema.types == theirs.table.schema.types
         assert _rows(mine.table) == _rows(theirs.table)
-        assert {name: _rows(table) for name, table in mine.late.items()} == {
-            name: _rows(table) for name, table in theirs.late.items()
+        assert {name: _rows(table) for name, table in mine.late_by_source.items()} == {
+            name: _rows(table) for name, table in theirs.late_by_source.items()
         }
 
 
