@@ -15,8 +15,8 @@ from slackwater.progress.clock import Clock, ManualClock, SystemClock
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners.in_process.progress import Progress
 from slackwater.runners.in_process.replica_status import ReplicaStanding
-from slackwater.runners.in_process.snapshot import Snapshot
 from slackwater.runners.result import Counters, Result
+from slackwater.runners.snapshot import Snapshot
 from slackwater.sources.changes import changes
 from slackwater.sources.push import PushSource
 from slackwater.sources.race import Race
