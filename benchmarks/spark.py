@@ -50,13 +50,12 @@ _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 def run(report: Report, *, quick: bool) -> None:
     """Measure everything; figures are those of start() and of the largest micro-batches."""
-    small, large = 400_000, 2_000_000
+    large = 2_000_000
     with tempfile.TemporaryDirectory() as folder, _session(Path(folder)) as session:
         lab = Lab(session, Path(folder), quick)
-        files = 4 if quick else 5
-        _sort(report, lab, (large,) if quick else (small, large), 5)
-        _merge(report, lab, (large,) if quick else (small, large), 3 if quick else files)
-        _bands(report, lab, (large,) if quick else (small, large), files)
+        _sort(report, lab, (large,), 5)
+        _merge(report, lab, (large,), 3)
+        _bands(report, lab, (large,), 4)
         _growth(report, lab, rows=200_000 if quick else 500_000, held=(2, 10) if quick else (2, 20))
         if not quick:
             _linear(report, lab)

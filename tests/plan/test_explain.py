@@ -225,7 +225,7 @@ def test_the_late_output_is_explained(part: Parting) -> None:
     assert (
         main.late.explain()
         == """\
-output#1 late                   disordered, points  the rows that came after their time was said to be complete
+output#1 late                   disordered, points  the rows that came after their time was complete
 └─ part#1 late=diverted         disordered, points  parts rows by their number
    └─ source#1 numbers time=at  disordered, points  times are the source's own"""
     )

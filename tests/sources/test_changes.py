@@ -91,7 +91,7 @@ def test_a_stream_of_changes_says_what_it_is() -> None:
     assert (keyed.keyed, keyed.punctuated) == (True, False)
     checked, source = sw.changes(_ROWS, time="at", until="until", keyed=True, name="leases").explain().splitlines()
     assert " ".join(checked.split()).startswith("assume_keyed#1 disordered, intervals, punctuated, keyed, revised")
-    assert checked.endswith("declared to have a key; the first event told twice is an error")
+    assert checked.endswith("declared to have a key; the first event that comes twice is an error")
     assert " ".join(source.split()).startswith(
         "└─ source#1 leases time=at until=until disordered, intervals, punctuated"
     )

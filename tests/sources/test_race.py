@@ -156,7 +156,7 @@ def test_plans_stop_when_nobody_reads_the_merged_stream_any_more() -> None:
 def test_what_cannot_race_is_refused() -> None:
     """No streams, no order, no times, and columns that differ."""
     rows = sw.stream(_alternating(10, 4), time="at")
-    with pytest.raises(PlanError, match="between streams"):
+    with pytest.raises(PlanError, match="a race needs streams"):
         sw.Race([rows.assume_ordered()])  # type: ignore[arg-type]
     with pytest.raises(NeedsOrder):
         sw.Race(rows, rows)

@@ -186,7 +186,7 @@ def test_it_builds_an_operator_of_as_many_bands_that_goes_on_from_a_snapshot() -
 )
 def test_lifetimes_that_overlap_freely_are_refused(stream: sw.DisorderedStream) -> None:
     """When the node is made, with the line at fault and another way."""
-    with pytest.raises(PlanError, match=r"(?s)overlap freely.*stream  s\w+.*hint: assign windows before in_bands"):
+    with pytest.raises(PlanError, match=r"(?s)lifetimes overlap.*stream  s\w+.*hint: assign windows before in_bands"):
         _banded(stream)
 
 

@@ -47,7 +47,7 @@ def test_events_without_windows_are_refused() -> None:
     """Points, lifetimes, and pieces of windows that late rows were moved into."""
     ordered = _ROWS.assume_ordered()
     for stream in (ordered, ordered.sliding(5)):
-        with pytest.raises(PlanError, match=r"(?s)aggregate_early sums up windows.*hint: assign windows"):
+        with pytest.raises(PlanError, match=r"(?s)aggregate_early needs windows.*hint: assign windows"):
             EarlyAggregate(stream.node, (), _COUNT)
 
 

@@ -86,11 +86,11 @@ def test_example_1_streams_publish_whether_they_are_ordered_revised_and_have_a_k
         "disordered or revised, and start and payload are a key: one node for each event that is not frozen; an event "
         "without an end holds up all behind it; Agreement.half_frozen() does not wait\n"
         "   ├─ assume_keyed#1                         disordered, intervals, punctuated, keyed, revised  "
-        "declared to have a key; the first event told twice is an error\n"
+        "declared to have a key; the first event that comes twice is an error\n"
         "   │  └─ source#1 blue time=at until=until   disordered, intervals, punctuated, revised         "
         "times are the source's own\n"
         "   └─ assume_keyed#2                         disordered, intervals, punctuated, keyed, revised  "
-        "declared to have a key; the first event told twice is an error\n"
+        "declared to have a key; the first event that comes twice is an error\n"
         "      └─ source#2 green time=at until=until  disordered, intervals, punctuated, revised         "
         "times are the source's own"
     )
@@ -197,7 +197,7 @@ def test_rows_that_are_declared_to_have_a_key_are_merged_by_it() -> None:
     """Sorted rows: R2. Where replicas come and go, or one is disordered but says what is complete: R3."""
     blue, green = (_disordered(name).sort(patience=5).assume_keyed() for name in ("blue", "green"))
     merged = sw.merge_replicas(blue, green)
-    declared = "declared to have a key; the first event told twice is an error"
+    declared = "declared to have a key; the first event that comes twice is an error"
     assert _explained(merged)[:3] == [
         ("merge_replicas#1 of 2, case R2", "ordered, points, keyed", Case.R2.value),
         ("untrusted_end#1", "ordered, points, keyed", _DOUBT),
@@ -235,7 +235,7 @@ def test_replicas_that_come_and_go_are_merged_event_by_event() -> None:
     merged = sw.merge_replicas(blue, green, standby=[green])
     assert _case(merged) is Case.R3
     line = next(line for line in merged.explain().splitlines() if "merge_replicas" in line)
-    assert "of 2, case R3, 1 waiting" in line
+    assert "of 2, case R3, 1 on standby" in line
     assert line.endswith("one node for each event that is not frozen; replicas come and go")
     assert _case(sw.merge_replicas(blue, green, attachable=True)) is Case.R3
     assert "1 joining later" in sw.merge_replicas(blue, green, complete_from={green: 20}).explain()

@@ -44,7 +44,7 @@ def test_the_plan_says_the_column_the_case_and_why() -> None:
         tuple(re.split(" {2,}", line.strip(" │├└─")))
         for line in _stream().merge_replicas(by="replica", patience="10s").explain().splitlines()
     ]
-    why = f"{Case.R4.value}; each replica is judged by its own rows, and whoever is furthest leads"
+    why = f"{Case.R4.value}; each replica is late by its own rows, and whoever is furthest leads"
     assert lines == [
         ("sort#1", "ordered, intervals", "sends what is complete, in order; equal times as they came"),
         (
@@ -151,7 +151,7 @@ def test_revised_streams_are_refused() -> None:
     changes = sw.changes(change_schema(_ROWS.remove(0).remove(0)).empty_table(), time="at", until="until")
     said = _refused(sw.DisorderedStream(changes.node), patience=3)
     assert said.splitlines() == [
-        "merge_replicas cannot wait for late rows of a stream whose events are revised",
+        "a patience cannot follow a stream whose events are revised",
         "    hint: apply the revisions first",
     ]
 

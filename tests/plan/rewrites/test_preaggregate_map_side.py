@@ -40,7 +40,7 @@ def test_windows_and_sums_come_before_the_judgement() -> None:
     """A judge that counts groups by the events they stand for; the answers have the columns that they had."""
     written = _bands(_rows().tumbling(10).group_by("k"))
     first, second = _run(written)
-    verbs = ["source", "select", "tumbling", "sum_up", "punctuate", "output", "in_bands", "output"]
+    verbs = ["source", "select", "tumbling", "preaggregate", "punctuate", "output", "in_bands", "output"]
     assert [node.verb for node in walk(first, second)] == verbs
     assert [one.schema for one in (first, second)] == [one.node.schema for one in written]
     assert [one.properties for one in (first, second)] == [one.node.properties for one in written]

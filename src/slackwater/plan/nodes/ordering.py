@@ -43,9 +43,7 @@ class LatenessStep(UnaryNode):
             raise PlanError(message(f"{self.verb} needs times, and these events have none", {}, hint))
         if not facts.insert_only:
             hint = "apply the revisions first"
-            raise PlanError(
-                message(f"{self.verb} cannot wait for late rows of a stream whose events are revised", {}, hint)
-            )
+            raise PlanError(message("a patience cannot follow a stream whose events are revised", {}, hint))
         self.lateness.require_valid(self.verb, calendar=self.schema.calendar)
         if self.late.action is LateAction.ADJUSTED:
             _refuse_unless_whole(self.patiences, self.schema.time)
