@@ -86,7 +86,7 @@ _TEXTS: dict[str, tuple[SlackwaterError, list[str]]] = {
     ),
     "BrokenPunctuation.by": (
         BrokenPunctuation.by("source 'a'", "insert(x, 3, 4)", 5),
-        ["source 'a'", "earlier punctuation", "insert(x, 3, 4)", "complete before  5", "hint: punctuate later"],
+        ["source 'a'", "behind a punctuation", "insert(x, 3, 4)", "complete before  5", "hint: punctuate later"],
     ),
     "BrokenOrder.by": (
         BrokenOrder.by("step 'union#1'", "time 3", "time 5"),
@@ -96,7 +96,7 @@ _TEXTS: dict[str, tuple[SlackwaterError, list[str]]] = {
         LateEvent.of("step 'punctuate#1'", {"at": 3}, "3", "5"),
         [
             "step 'punctuate#1'",
-            "already closed",
+            "was complete already",
             "{'at': 3}",
             "event time       3",
             "complete before  5",

@@ -1,10 +1,11 @@
 """Everything Slackwater raises, as one tree.
 
-    SlackwaterError ├── PlanError            a pipeline that cannot work, refused when it is built │   ├── NeedsOrder
-    an order-sensitive step on a stream that is neither ordered nor punctuated │   ├── SchemaMismatch       columns that
-    are missing, clash, or have a type the step cannot use │   └── BadDuration          a length of time that cannot be
-    read, or does not fit the stream's time └── RunError             a stream that broke what was declared of it, or a
-    user's function that failed, while running
+    SlackwaterError
+    ├── PlanError            a pipeline that cannot work, refused when it is built
+    │   ├── NeedsOrder           an order-sensitive step on a stream that is neither ordered nor punctuated
+    │   ├── SchemaMismatch       columns that are missing, clash, or have a type the step cannot use
+    │   └── BadDuration          a length of time that cannot be read, or does not fit the stream's time
+    └── RunError             a stream that broke a declaration, or a user's function that failed, while running
         ├── BadElement           an element that contradicts the elements before it
         │   ├── BrokenPunctuation    it concerns time that a punctuation had closed
         │   ├── BrokenOrder          it is older than its predecessor on a stream declared ordered

@@ -5,11 +5,11 @@ What lies before them treats each row by itself; it is done where rows are packe
 shards:
 
     source ─ where ─ select ┆ punctuate ─ sort ─ aggregate ...
-           pipeline            ┆             shard
+         input pipeline     ┆             shard
 
 Where whole windows are late or not, rows are even summed up before they are packed (`plan/rewrites/preaggregate.py`):
 
-    source ─ where ─ select ─ tumbling ─ sum_up ┆ punctuate ─ in_bands
+    source ─ where ─ select ─ tumbling ─ preaggregate ┆ punctuate ─ in_bands
 """
 
 from __future__ import annotations
