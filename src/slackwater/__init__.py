@@ -115,7 +115,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_ON_SPARK})
 
 
-# What is offered here is said to be from here, in messages, in help() and in what is pickled: files may move.
+# What is offered here has this module as its own, in messages, in help() and in what is pickled: files may move.
 for _name in __all__:
     if hasattr(globals()[_name], "__module__"):
         globals()[_name].__module__ = __name__

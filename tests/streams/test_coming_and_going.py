@@ -383,7 +383,7 @@ def test_standings_are_told_in_words() -> None:
         blue.tell(_event("b", 1), Punctuate(7))
         query.work()
         query.attach(green.stream, complete_from=10)
-        waits = "waits to join, tells everything from 10 on; the merged stream is complete before 7"
+        waits = "waits to join, complete from 10 on; the merged stream is complete before 7"
         assert [str(one) for one in query.replicas()] == [
             "merge_replicas#1, replica 0 (blue): joined, complete before 7",
             f"merge_replicas#1, replica 1 (green): {waits}",
@@ -411,7 +411,7 @@ def test_times_are_given_as_users_write_them() -> None:
         query.attach(green, complete_from=datetime(2026, 11, 16, 5, tzinfo=UTC))
         standing = query.replicas()[1]
         assert standing.complete_from == 1_794_805_200_000_000
-        assert "tells everything from 2026-11-16T05:00:00.000000Z on" in str(standing)
+        assert "complete from 2026-11-16T05:00:00.000000Z on" in str(standing)
     numbers = _Replica("blue"), _Replica("green")
     with sw.merge_replicas(*(one.stream for one in numbers), standby=[numbers[1].stream]).open(_Out()) as query:
         with pytest.raises(PlanError, match="write a plain int"):

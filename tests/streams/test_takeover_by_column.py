@@ -152,7 +152,7 @@ def test_a_query_says_who_leads_who_waits_and_why() -> None:
     assert (blue.name, blue.joined, blue.reason) == ("blue", True, "")
     assert (green.name, green.joined, green.complete_from) == ("green", False, 19 + 3 + 1)
     assert green.reason == (
-        "tells everything from 23 on; the merged stream is complete before 16; takes over when it is past 25 and no "
+        "complete from 23 on; the merged stream is complete before 16; takes over when it is past 25 and no "
         "replica that has joined has sent a row"
     )
     running.take([("green", at) for at in range(22, 30)])

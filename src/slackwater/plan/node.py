@@ -99,7 +99,7 @@ class Node(ABC):
         return 0
 
     def longest_wait(self, output: OutputName | None = None) -> Duration | None:  # noqa: ARG002 - most have one output
-        """How long late rows were waited for, by the time rows come to an output; None if nobody said."""
+        """How long late rows were waited for, by the time rows come to an output; None if nobody chose."""
         waits = [wait for source in self.inputs if (wait := source.longest_wait()) is not None]
         return max(waits, default=None)
 

@@ -27,7 +27,7 @@ Sink: TypeAlias = "Callable[[EventBatch], None]"
 class Arc:
     """A queue between a producer and one input of its consumer. `None` in the queue is the end of the stream."""
 
-    __slots__ = ("asleep", "consumer", "cut", "ended", "heard", "port", "producer", "queue", "wanted_from")
+    __slots__ = ("asleep", "attached", "consumer", "cut", "ended", "port", "producer", "queue", "wanted_from")
 
     def __init__(self, producer: Output, consumer: Step, port: Port) -> None:
         # A step, also where the arc begins at one of its side outputs; or where rows enter the graph.
@@ -38,7 +38,7 @@ class Arc:
         # What only concerns time before this is of no interest to the consumer.
         self.wanted_from: Instant = BEGINNING
         # Whether the consumer listens; if not, whether its source is left unread; and whether the end has come.
-        self.heard, self.asleep, self.ended = True, False, False
+        self.attached, self.asleep, self.ended = True, False, False
         # Whether a replica that has left needed it, and nobody else: then nothing goes this way.
         self.cut = False
 
@@ -56,12 +56,12 @@ class Output:
         "arcs",
         "complete_before",
         "counters",
+        "ignored_before",
         "late",
         "name",
         "ordered",
         "sinks",
         "sinks_want_from",
-        "told_to_ignore",
     )
 
     def __init__(self, name: str, counters: Counters, *, late: bool = False) -> None:
@@ -71,7 +71,7 @@ class Output:
         self.arcs: list[Arc] = []
         self.sinks: list[Sink] = []
         self.sinks_want_from: Instant = BEGINNING
-        self.told_to_ignore: Instant = BEGINNING
+        self.ignored_before: Instant = BEGINNING
         # For outputs that have sinks: whether rows come in order, and up to where they have all been sent.
         self.ordered = False
         self.complete_before: Instant = BEGINNING

@@ -1,8 +1,9 @@
 """The operators of a plan, connected by queues: the graph that every runner executes.
 
 A runner puts batches in where rows enter, lets steps take what waits at their inputs, and what comes out goes to sinks.
-How the rows come, when they end and which step is next is the runner's matter. In process every output tells its end
-behind its last batch (`put(output, None)`), since sources end one by one; a shard on Spark ends as a whole (`end_all`).
+How the rows come, when they end and which step is next is the runner's matter. In process every output passes on its
+end behind its last batch (`put(output, None)`), since sources end one by one; a shard on Spark ends as a whole
+(`end_all`).
 
     entrance ─▶ queue ─▶ [ step ] ─▶ queue ─▶ [ step ] ─▶ sink
                             └─ side output ─▶ queue ─▶ [ step ] ─▶ sink
@@ -72,7 +73,7 @@ class OperatorGraph:
         """Where batches come in for a step whose input is not in the graph."""
 
         self.open_outputs = 0
-        """How many sinks have not been told the end."""
+        """How many sinks have not come to their end."""
 
         self.queued = self.peak_queued = 0
         """How many elements wait, in queues and where runners add them; and the most that ever did."""
@@ -172,11 +173,11 @@ class OperatorGraph:
             self._finish_end(arc)
 
     def _finish_end(self, arc: Arc) -> None:
-        if arc.heard and arc.consumer.open_inputs == 0:
+        if arc.attached and arc.consumer.open_inputs == 0:
             for output in arc.consumer.outputs:
                 self.put(output, None)
         if arc.cut:
-            arc.heard = False
+            arc.attached = False
 
     def run(self) -> None:
         """Execute steps until every queue is empty; a batch goes as far down as it can before the next is taken."""
@@ -235,7 +236,7 @@ def take_first(arc: Arc) -> Emission:
 
 def end_input(arc: Arc) -> Emission:
     """Tell a step that an input has ended; a replica that nobody listens to has left already."""
-    if not arc.heard:
+    if not arc.attached:
         return NOTHING
     arc.ended = True
     arc.consumer.open_inputs -= 1

@@ -48,7 +48,7 @@ class Counters:
     who had them was detached. This and the next four are explained where `LeftOut` is, and count as `late` does."""
 
     passed_over: int = 0
-    """Rows whose time the output had passed already: emitted before or not, there is no telling any more."""
+    """Rows whose time the output had passed already: emitted before or not, nobody knows any more."""
 
     revised: int = 0
     """Rows that changed an event of a replica, or took it back, and rows that were taken back before they went out."""

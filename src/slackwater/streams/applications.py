@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def high_availability(first: Replica, second: Replica, *others: Replica, attachable: bool = False) -> OrderedStream:
-    """Tell each event once, in order, as long as one of several copies of a query lives.
+    """Emit each event once, in order, as long as one of several copies of a query lives.
 
     With n copies, n - 1 may fall silent or fail at any time, and nothing is lost or doubled. One that fails leaves: its
     source raises, a step does that only it needs, or it goes back in time; `Query.replicas()` says why. The query fails
@@ -51,7 +51,7 @@ def fast_availability(first: Replica, second: Replica, *others: Replica) -> Orde
 
     >>> import slackwater as sw
     >>> rows = [{"at": at, "x": "abcd"[at]} for at in range(4)]
-    >>> quick, slow = (sw.stream(told, time="at").sort(patience=2) for told in (rows, rows[::-1]))
+    >>> quick, slow = (sw.stream(one, time="at").sort(patience=2) for one in (rows, rows[::-1]))
     >>> fast_availability(quick, slow).settle().run().table["x"].to_pylist()
     ['a', 'b', 'c', 'd']
     """
@@ -61,9 +61,9 @@ def fast_availability(first: Replica, second: Replica, *others: Replica) -> Orde
 def jumpstart(seed: EventStream | RevisedStream, live: Replica, *, since: Moment) -> RevisedStream:
     """Begin with a snapshot of what went before, and go on with the live stream, without a gap or a repeat.
 
-    `seed` has an end, and tells every event that starts before `since`, with the end that was known when it was taken;
-    it need not be in order. `live` tells every event that lasts until `since` or longer, those that began before it
-    included; what it tells of events before that is left aside. An end that was not final in the seed is revised by
+    `seed` has an end, and every event that starts before `since`, with the end that was known when it was taken;
+    it need not be in order. `live` has every event that lasts until `since` or longer, those that began before it
+    included; what it has of events before that is left aside. An end that was not final in the seed is revised by
     the live stream, so that the result is a RevisedStream; `settle()` gives the events in order, when they are final.
 
     >>> import slackwater as sw
@@ -77,9 +77,9 @@ def jumpstart(seed: EventStream | RevisedStream, live: Replica, *, since: Moment
         raise PlanError(message("jumpstart takes streams", facts, "make them by stream(...) or changes(...)"))
     before = as_instant(since, seed.node.schema.time, "since")
     kind = RevisedStream if isinstance(seed, RevisedStream) else DisorderedStream
-    told = kind(CompleteAtEnd(seed.node, before))
+    snapshot = kind(CompleteAtEnd(seed.node, before))
     # The live stream is named first: where both have come as far when they end, it is the one to be believed.
-    merged = merge_replicas(live, told, agreement=Agreement.first(), complete_from={live: since})
+    merged = merge_replicas(live, snapshot, agreement=Agreement.first(), complete_from={live: since})
     assert isinstance(merged, RevisedStream), "replicas that join later are merged event by event"
     return merged
 
@@ -87,7 +87,7 @@ def jumpstart(seed: EventStream | RevisedStream, live: Replica, *, since: Moment
 def cutover(query: Query, old: Replica, new: Replica, *, complete_from: Moment) -> None:
     """Change over from one replica of a running query to another, without a gap or a repeat.
 
-    `new` waits, or was detached; from `complete_from` on it tells everything. It is attached; the query is driven until
+    `new` waits, or was detached; from `complete_from` on it is complete. It is attached; the query is driven until
     it has joined, that is until the merged stream is complete up to there; then `old` is detached. It is for the thread
     that drives the query, and waits as long as the old replica needs to come as far.
 
@@ -110,7 +110,7 @@ def cutover(query: Query, old: Replica, new: Replica, *, complete_from: Moment) 
             break
         if query.finished or any(one.alone for one in query.replicas()):
             facts = {"standing": "; ".join(map(str, query.replicas()))}
-            hint = "a replica joins when another one has come as far as it tells everything from"
+            hint = "a replica joins when another one has come as far as it is complete from"
             raise SlackwaterError(message("the new replica cannot join any more", facts, hint))
         query.wait_for_more()
     if query.why_left(new):

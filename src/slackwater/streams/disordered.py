@@ -92,8 +92,8 @@ class DisorderedStream(EventStream):
         patience the stream's own punctuations are obeyed; one that has none is refused.
 
         >>> import slackwater as sw
-        >>> heard = [(1, "a"), (4, "b"), (2, "a"), (12, "c"), (3, "b")]
-        >>> frames = sw.stream([{"at": at, "frame": frame} for at, frame in heard], time="at")
+        >>> arrived = [(1, "a"), (4, "b"), (2, "a"), (12, "c"), (3, "b")]
+        >>> frames = sw.stream([{"at": at, "frame": frame} for at, frame in arrived], time="at")
         >>> result = frames.deduplicate(on="frame", within=5, patience=5).run()
         >>> result.table["frame"].to_pylist(), result.late.to_pylist()
         (['a', 'b', 'c'], [{'at': 3, 'frame': 'b', 'late_bound': 7, 'late_by': 4}])
@@ -115,27 +115,27 @@ class DisorderedStream(EventStream):
         late: Late = _DIVERT,
         left_out: LeftOutRows = _DROP,
     ) -> OrderedStream:
-        """Tell once, and in order, what several replicas tell whose rows come in this stream.
+        """Emit once, and in order, what several replicas have whose rows come in this stream.
 
         The column named in `by` says which replica a row is from, null being a replica like any other; all other
-        columns are what replicas have in common. Each is judged by its own rows, as sort() with this patience would
-        judge it alone: how far it has come, and which of its rows are late. The output has no such column, the late
+        columns are what replicas have in common. Each goes by its own rows, as it would behind a sort() with this
+        patience: how far it has come, and which of its rows are late. The output has no such column, the late
         rows do. An event goes out when some replica is a patience past it: one that dies or lags holds up nobody.
 
         Replicas may appear while the query runs. Those that are there before any of them is a patience past something
-        tell everything. Of one that appears later, only what lies a patience past its first row is believed to be all:
+        are complete. Of one that appears later, only what lies a patience past its first row is believed to be all:
         from when the others have come as far, it may lead. If they fall silent before that, it takes over as soon as it
-        is two patiences past its first row without them; what any of them has told goes out, and `Query.replicas()`
+        is two patiences past its first row without them; what any of them has sent goes out, and `Query.replicas()`
         says before which time events may be missing. So the output never stands still for longer. A replica that comes
         back after it has missed rows must come under a new name; nothing is ever forgotten about old ones, a few bytes
-        each. At the end all that is held goes out, whoever has told it.
+        each. At the end all that is held goes out, whoever has sent it.
 
         What is left out, because the replica that led lacked it or the output had passed its time, is counted, and with
         `left_out=LeftOutRows.divert()` goes to an output of its own.
 
         >>> import slackwater as sw
-        >>> told = [("blue", 1), ("green", 1), ("blue", 3), ("blue", 2), ("green", 2), ("green", 3), ("green", 9)]
-        >>> rows = [{"at": at, "x": 10 * at, "replica": who} for who, at in told]
+        >>> sent = [("blue", 1), ("green", 1), ("blue", 3), ("blue", 2), ("green", 2), ("green", 3), ("green", 9)]
+        >>> rows = [{"at": at, "x": 10 * at, "replica": who} for who, at in sent]
         >>> sw.stream(rows, time="at").merge_replicas(by="replica", patience=2).run().table.to_pydict()
         {'at': [1, 2, 3, 9], 'x': [10, 20, 30, 90]}
         """

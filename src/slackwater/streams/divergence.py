@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def compare_replicas(first: Replica, second: Replica, *others: Replica, whole: bool = False) -> DisorderedStream:
     """Name the events that replicas do not agree on: the row, the number of the replica, and how it differs.
 
-    A merge believes one replica and goes on; run this beside it (`sw.run_together`) to know whether they tell the same
+    A merge believes one replica and goes on; run this beside it (`sw.run_together`) to know whether they have the same
     story. Events are compared when they will not change any more in any replica. What most replicas say is right, or
     the one with the least number where there are as many on either side. The column `divergence` says of a replica that
     differs that the event is "missing" or "extra" there, or that it has it with another end: "missing end" for the one
     that the others have, "different end" for its own.
 
-    A replica that ends may have been cut off, so what it did not tell after its last word is no contradiction. For
+    A replica that ends may have been cut off, so what it lacks after its last row is no contradiction. For
     replicas that are known to be complete, such as two files, `whole=True` compares everything.
 
     >>> import slackwater as sw

@@ -266,8 +266,8 @@ class EventStream(Stream):
         last `within`, or, for "last", the rows.
 
         >>> import slackwater as sw
-        >>> heard = [(1, "a", -90), (2, "b", -70), (3, "a", -60), (9, "a", -80)]
-        >>> rows = [{"at": at, "frame": frame, "rssi": rssi} for at, frame, rssi in heard]
+        >>> frames = [(1, "a", -90), (2, "b", -70), (3, "a", -60), (9, "a", -80)]
+        >>> rows = [{"at": at, "frame": frame, "rssi": rssi} for at, frame, rssi in frames]
         >>> frames = sw.stream(rows, time="at").assume_ordered()
         >>> result = frames.deduplicate(on="frame", within=5).run()
         >>> result.table["rssi"].to_pylist(), result.counters["deduplicate#1"].duplicates

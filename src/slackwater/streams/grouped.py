@@ -81,9 +81,9 @@ class GroupedStream:
         late: Late = _DIVERT,
         **aggregates: Aggregate,
     ) -> RevisedStream:
-        """Sum up each window and group, tell the answers at once, and revise them when later rows change them.
+        """Sum up each window and group, send the answers at once, and revise them when later rows change them.
 
-        Each batch of rows tells the answers that it has changed: the former one is removed, the new one inserted. An
+        Each batch of rows sends the answers that it has changed: the former one is removed, the new one inserted. An
         answer is final when its window can get no more rows: when the greatest time seen is a patience past its end.
         `every` and `late` are those of sort(). Without a patience the stream's own order or punctuations are obeyed.
         How often an answer is revised on the way depends on how rows are batched; what is final does not.

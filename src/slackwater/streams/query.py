@@ -46,7 +46,7 @@ class Query:
 
     It says the same as `SparkQuery` with the same words: `work()` does what can be done now, `wait()` goes on until it
     has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()` and
-    `counters()` tell how it stands. Only on Spark are there `spark` and `id`, the handle and the mark of a query that
+    `counters()` show how it stands. Only on Spark are there `spark` and `id`, the handle and the mark of a query that
     runs elsewhere, and `last_micro_batch`: in process rows go on as they come.
 
     `on_late` takes the rows that come too late, `on_left_out` those that a merge of replicas leaves out. A plan that
@@ -211,8 +211,8 @@ class Query:
         """Listen to a replica of a merge, from the next step on.
 
         `replica` is a stream that was given to merge_replicas(), and waits or was detached. `complete_from` is the time
-        from which on it tells everything: every event that lasts until then, or longer. Until the merged stream is
-        complete up to there, the replica has not joined: its events count, its promises do not.
+        from which on it is complete: it has every event that lasts until then, or longer. Until the merged stream is
+        complete up to there, the replica has not joined: its events count, its punctuations do not.
 
         A replica that has failed, and left, may be attached again on its own source, which has started again: its steps
         begin anew. One that has died, its source closed, comes back as a new stream of the same plan, with a source of
@@ -247,7 +247,7 @@ class Query:
     def replicas(self) -> list[ReplicaStanding]:
         """How each replica of each merge stands: attached, joined, how far it has come, ended; and if not, why.
 
-        Replicas that a column tells apart are among them, in the order in which they appeared; see `str` of one, and
+        Replicas that a column names are among them, in the order in which they appeared; see `str` of one, and
         its `reason`.
 
         >>> import slackwater as sw
@@ -256,7 +256,7 @@ class Query:
         >>> query = merged.open([].append, on_late=[].append)
         >>> _ = query.step()
         >>> query.replicas()[1].joined, query.replicas()[1].reason.partition(";")[0]
-        (False, 'tells everything from 22 on')
+        (False, 'complete from 22 on')
         """
         return self._runner.replicas()
 

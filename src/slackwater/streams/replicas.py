@@ -57,30 +57,31 @@ def merge_replicas(
     attachable: bool = False,
     left_out: LeftOutRows = _DROP,
 ) -> OrderedStream | RevisedStream:
-    """Tell once what several streams tell, that are the same but for order, pace and revisions.
+    """Emit once what several streams have, that are the same but for order, pace and revisions.
 
-    Blue and green, two regions, a hot standby: each event goes out once, whoever tells it. Ordered replicas whose
-    events have a key (answers of an aggregate do), or whose rows of one time come in the same order in every replica
+    Blue and green, two regions, a hot standby: each event goes out once, whoever has it. Ordered replicas whose events
+    have a key (answers of an aggregate do), or whose rows of one time come in the same order in every replica
     (`same_tie_order=True` says so), are merged as they come. Of all others an event goes out when some replica has
-    promised that it will not change, and all that is older has gone out. Another `agreement` lets events go out before
-    that: they may be revised then, and the result is a RevisedStream. Where no replica revises anything, an event
-    cannot change once its start is complete, whatever its end. Where replicas are revised, one without an end waits for
-    it, and so does all that is behind it, until all replicas have ended: `Agreement.half_frozen()` does not wait.
+    guaranteed that it will not change, and all that is older has gone out. Another `agreement` lets events go out
+    before that: they may be revised then, and the result is a RevisedStream. Where no replica revises anything, an
+    event cannot change once its start is complete, whatever its end. Where replicas are revised, one without an end
+    waits for it, and so does all that is behind it, until all replicas have ended: `Agreement.half_frozen()` does not
+    wait.
 
     An event that some replica lacks goes out if the one that is ahead has it: ordered replicas are followed by the
-    newest time, others by the greatest promise. What is left out is counted (`Query.counters()`, `Query.replicas()`),
-    and with `left_out=LeftOutRows.divert()` it goes to an output of its own (`Result.left_out`, `stream.left_out`);
-    docs/decisions/0023 says what becomes of a missing event in each case. Streams that share only some of their rows
-    are no replicas: unite them, and deduplicate().
+    newest time, others by the greatest punctuation. What is left out is counted (`Query.counters()`,
+    `Query.replicas()`), and with `left_out=LeftOutRows.divert()` it goes to an output of its own (`Result.left_out`,
+    `stream.left_out`); docs/decisions/0023 says what becomes of a missing event in each case. Streams that share only
+    some of their rows are no replicas: unite them, and deduplicate().
 
     A replica must say how far it has come: by its order, or by punctuations. One that ends may have been cut off, so
-    its end says nothing; when all have ended, the one that has come furthest has told everything, and of several that
+    its end means nothing; when all have ended, the one that has come furthest is complete, and of several that
     have come as far one that most others agree with. One that fails, by its source, a step of its own or by going back
     in time, leaves, and the others go on; the query fails with the last. (On Spark sources and steps fail with the
     query, and rows that go back in time are late.)
 
     Replicas may come and go while the query runs: those on `standby` are not read until `Query.attach` says from
-    when on they tell everything. `complete_from` says that of replicas that take part at once. `attachable=True` is for
+    when on they are complete. `complete_from` says that of replicas that take part at once. `attachable=True` is for
     replicas that are detached, or die, and come back. Such replicas are merged event by event, which remembers more.
 
     >>> import slackwater as sw

@@ -1,4 +1,4 @@
-"""RevisedStream: events whose ends may change after they were told; what is built on them settles them first."""
+"""RevisedStream: events whose ends may change after they were sent; what is built on them settles them first."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ class RevisedStream(Stream):
         return type(self)(AssumeKeyed(self.node))
 
     def settle(self) -> OrderedStream:
-        """Put the events in order of time, with all revisions applied: each is told once, with its last end.
+        """Put the events in order of time, with all revisions applied: each is sent once, with its last end.
 
-        An event is told when a punctuation says that its end will not change any more, and all that began before it
-        have been told; at the end of the stream, everything is.
+        An event is sent when a punctuation shows that its end will not change any more, and all that began before it
+        have been sent; at the end of the stream, everything is.
         """
         return OrderedStream(Settle(with_wide_dictionaries(self.node)))
 

@@ -262,8 +262,8 @@ class Stream:
         """Return the rows as a DataFrame of Spark, for a query of your own: streaming, if the sources are.
 
         `timeout`, `shards` and `chunk_rows` are as in start(); a timeout is for streaming ones. What start() sets for
-        its own query is up to you here: a session that keeps state elsewhere than in RocksDB, cannot tell attempts at
-        a task apart, or has more shuffle partitions than there are shards, is refused with the calls to make. With "2m"
-        for spark.sql.execution.arrow.maxBytesPerBatch large micro-batches are faster.
+        its own query is up to you here: a session that keeps state elsewhere than in RocksDB, cannot distinguish
+        attempts at a task apart, or has more shuffle partitions than there are shards, is refused with the calls to
+        make. With "2m" for spark.sql.execution.arrow.maxBytesPerBatch large micro-batches are faster.
         """
         return to_spark(self, timeout, shards=shards, chunk_rows=chunk_rows)

@@ -1,13 +1,12 @@
 """Passes on, from consumers to producers, before which time nothing is of interest any more.
 
-A step tells its producers by its inputs, each of which has a bound of its own. A producer that has several readers, or
-several outputs, is told the least of their bounds. Whoever takes the results of a query is interested in all of them
-until the query is told otherwise. What a producer is told may raise the bounds of its own inputs, and so on, up to the
-sources.
-Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section V-D.
+A step passes bounds to its producers by its inputs, each of which has a bound of its own. A producer that has several
+readers, or several outputs, gets the least of their bounds. Whoever takes the results of a query is interested in all
+of them until the query learns otherwise. What a producer gets may raise the bounds of its own inputs, and so on, up to
+the sources. Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section V-D.
 
-Invariant: no bound goes back, and none is told twice. Cost: that of the steps above one whose bound has risen; nothing
-where none has.
+Invariant: no bound goes back, and none is passed on twice. Cost: that of the steps above one whose bound has risen;
+nothing where none has.
 """
 
 from __future__ import annotations
@@ -25,30 +24,30 @@ if TYPE_CHECKING:
 
 def pass_back(step: Step) -> None:
     """Tell all producers above a step what it is not interested in, as far as that is news."""
-    told = [step]
-    while told:
-        consumer = told.pop()
+    ahead = [step]
+    while ahead:
+        consumer = ahead.pop()
         for arc in consumer.inputs:
             bound = consumer.operator.of_interest_from(arc.port)
             if bound > arc.wanted_from:
                 arc.wanted_from = bound
-                if _tell(arc.producer) and isinstance(arc.producer, Step):
-                    told.append(arc.producer)
+                if _pass_to(arc.producer) and isinstance(arc.producer, Step):
+                    ahead.append(arc.producer)
 
 
 def pass_back_from_sinks(outputs: Iterable[tuple[Output, Output]], bound: Instant) -> None:
     """Tell the producers of some outputs what those who take the results are not interested in any more."""
     for producer, output in outputs:
         output.sinks_want_from = max(output.sinks_want_from, bound)
-        if _tell(producer) and isinstance(producer, Step):
+        if _pass_to(producer) and isinstance(producer, Step):
             pass_back(producer)
 
 
-def _tell(producer: Output) -> bool:
+def _pass_to(producer: Output) -> bool:
     """Tell a producer what none of its consumers is interested in; say whether that was news."""
     bound = producer.wanted_from()
-    if bound <= producer.told_to_ignore:
+    if bound <= producer.ignored_before:
         return False
-    producer.told_to_ignore = bound
+    producer.ignored_before = bound
     producer.ignore_before(bound)
     return True

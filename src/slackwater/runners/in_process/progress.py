@@ -29,10 +29,10 @@ class Progress:
     """Whether times are microseconds in UTC; otherwise they are sequence numbers."""
 
     complete_before: Instant
-    """Now: no later row of any output concerns time before this; BEGINNING while nothing was promised."""
+    """Now: no later row of any output concerns time before this; BEGINNING while there was no punctuation."""
 
     newest: Mapping[str, Instant]
-    """Now: the greatest time of the rows of each source; nothing on Spark, which does not tell."""
+    """Now: the greatest time of the rows of each source; nothing on Spark, which does not show it."""
 
     held: Mapping[str, int]
     """Now: how many rows, or partial results, each step holds, or on Spark all shards; only those that hold some."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.progress.punctuation import Ground
-from slackwater.runners.in_process.replica_failures import is_unheard
+from slackwater.runners.in_process.replica_failures import is_unread
 from slackwater.runners.in_process.replicas import sources_asleep
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SourceReading:
-    """Puts what sources give into the graph, and what they promise."""
+    """Puts what sources give into the graph, and their punctuations."""
 
     def __init__(
         self, graph: SourceGraph, clock: Clock, batch_rows: int, replicas: Replicas, failures: ReplicaFailures
@@ -65,9 +65,9 @@ class SourceReading:
 
     def demand(self, source: SourceDriver) -> bool:
         """Give what somebody waits for: rows if there are any, else a punctuation if the source makes them."""
-        if source.promises_by_clock and source not in self._asked and source not in self._asleep:
-            # A source that can promise has no rows to give, so it is asked for its promise first.
-            punctuation = source.promise(Ground.DEMAND)
+        if source.punctuates_by_clock and source not in self._asked and source not in self._asleep:
+            # A source that can punctuate has no rows to give, so it is asked for a punctuation first.
+            punctuation = source.punctuation(Ground.DEMAND)
             if punctuation is not None:
                 self._asked.add(source)
                 self._graph.put(source, source.batch_of(punctuation))
@@ -80,16 +80,16 @@ class SourceReading:
             return False
         self._asked.add(step)
         step.operator.on_tick(self._clock.now())
-        promised = step.operator.on_demand()
-        self._graph.release(step, promised)
-        return bool(promised.batches or promised.side)
+        answered = step.operator.on_demand()
+        self._graph.release(step, answered)
+        return bool(answered.batches or answered.side)
 
     def _read(self, source: SourceDriver) -> bool:
         """Put the source's next rows, or its end, into the graph; once in a step."""
         if source.end_sent or source in self._read_already or source in self._asleep:
             return False
         self._read_already.add(source)
-        if is_unheard(source):
+        if is_unread(source):
             return self._drop(source)
         graph = self._graph
         try:

@@ -53,7 +53,7 @@ class ReplicaFailures:
             raise gone from error
         self._graph.queued -= arc.clear()
         self._cut_off(arc)
-        if gone is None and arc.heard and not arc.ended:
+        if gone is None and arc.attached and not arc.ended:
             arc.queue.append(None)  # the merge may have to end: all others have
 
     def divert_left_out(self, arc: Arc) -> None:
@@ -92,8 +92,8 @@ def reason_of(error: BaseException) -> str:
     'SourceFailed: a source could not be read; source blue; cause OSError: disk gone'
     """
     lines = [" ".join(line.split()) for line in str(error).splitlines()]
-    said = "; ".join(line for line in lines if line and not line.startswith("hint: "))
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    shown = "; ".join(line for line in lines if line and not line.startswith("hint: "))
+    return f"{type(error).__name__}: {shown}" if shown else type(error).__name__
 
 
 def replicas_fed_by(producer: Output) -> list[Arc]:
@@ -138,7 +138,7 @@ def put_back(arc: Arc) -> list[Step]:
     arc.cut = False
     for step in steps:
         for above in step.inputs:
-            if isinstance(above.producer, SourceDriver) and is_unheard(above.producer):
+            if isinstance(above.producer, SourceDriver) and is_unread(above.producer):
                 above.producer.begin_anew()
             above.cut = False
     if isinstance(arc.producer, SourceDriver):
@@ -146,7 +146,7 @@ def put_back(arc: Arc) -> list[Step]:
     return steps
 
 
-def is_unheard(source: SourceDriver) -> bool:
+def is_unread(source: SourceDriver) -> bool:
     """Whether all that a source leads to has been cut off."""
     return bool(source.arcs) and not source.sinks and all(arc.cut for arc in source.arcs)
 

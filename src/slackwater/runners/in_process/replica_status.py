@@ -1,4 +1,4 @@
-"""How one replica of a merge stands, for people: whether its promises count, and if not, why."""
+"""How one replica of a merge stands, for people: whether its punctuations count, and if not, why."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class ReplicaStanding:
     """Whether it is listened to."""
 
     joined: bool
-    """Whether its promises count: the merged stream has come as far as it tells everything from."""
+    """Whether its punctuations count: the merged stream has come as far as it is complete from."""
 
     ended: bool
     """Whether it has sent its last."""
 
     complete_from: Instant
     complete_before: Instant
-    """Its last promise."""
+    """Its last punctuation."""
 
     merged_before: Instant
-    """The last promise of the merged stream."""
+    """The last punctuation of the merged stream."""
 
     alone: bool
     """Whether it waits to join and nobody is left who could bring the merged stream as far as that."""
@@ -67,14 +67,14 @@ class ReplicaStanding:
 
     @property
     def reason(self) -> str:
-        """Why its promises do not count; empty if they do."""
+        """Why its punctuations do not count; empty if they do."""
         if self.left:
             return f"has left: {self.left}"
         if not self.attached:
             return "not attached"
         if self.joined:
             return ""
-        why = f"tells everything from {self._show(self.complete_from)} on"
+        why = f"complete from {self._show(self.complete_from)} on"
         why += f"; the merged stream is complete before {self._show(self.merged_before)}"
         why += ", and no other replica is left to bring it further" if self.alone else ""
         if self.takes_over_past > BEGINNING:
@@ -105,7 +105,7 @@ class ReplicaStanding:
 
 
 def standings_by_column(step: str, merge: MergeByColumnOperator, *, calendar: bool) -> list[ReplicaStanding]:
-    """How each replica stands that a column tells apart. Nobody knows whether one has ended: it may go on."""
+    """How each replica stands that a column names. Nobody knows whether one has ended: it may go on."""
     return [
         ReplicaStanding(
             step,

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 def take_attendance(step: Step, node: MergeReplicas, state: Any) -> None:
     """Note which replicas of a merge take part, at the beginning or as a snapshot has them."""
     for arc in step.inputs:
-        arc.heard = arc.port not in node.attendance.standby if state is None else state.replicas[arc.port].attached
-        arc.asleep = not arc.heard and arc.port in node.attendance.standby
-    step.open_inputs = sum(arc.heard for arc in step.inputs)
+        arc.attached = arc.port not in node.attendance.standby if state is None else state.replicas[arc.port].attached
+        arc.asleep = not arc.attached and arc.port in node.attendance.standby
+    step.open_inputs = sum(arc.attached for arc in step.inputs)
     if state is not None:
         _merge_at(step).listen_again()
 
@@ -100,11 +100,11 @@ class Replicas:
 
     def attach(self, arc: Arc, complete_from: Instant) -> None:
         """Listen to a replica."""
-        if arc.heard and not arc.ended:
+        if arc.attached and not arc.ended:
             raise PlanError(message("this replica is attached already", self._facts(arc), "detach it first"))
         self.require_source(arc)
         _merge_of(arc).attach(arc.port, complete_from)
-        arc.heard, arc.asleep, arc.ended = True, False, False
+        arc.attached, arc.asleep, arc.ended = True, False, False
         arc.consumer.open_inputs += 1
 
     def require_source(self, arc: Arc) -> None:
@@ -120,7 +120,9 @@ class Replicas:
         """Let a replica leave that has failed; if it was the last that was attached, return what that means."""
         merge = _merge_of(arc)
         merge.leave(arc.port, reason_of(error))
-        if not arc.heard or any(other.heard and not other.cut for other in arc.consumer.inputs if other is not arc):
+        if not arc.attached or any(
+            other.attached and not other.cut for other in arc.consumer.inputs if other is not arc
+        ):
             return None
         reasons = {
             f"replica {port} ({self._names[arc.consumer, port]})": replica.left
@@ -139,11 +141,11 @@ class Replicas:
         return _merge_of(arc).replicas[arc.port].left
 
     def detach(self, arc: Arc) -> None:
-        """Listen to a replica no longer. Its end is still to be told to the merge, unless it had ended."""
+        """Listen to a replica no longer. The merge has still to learn of its end, unless it had ended."""
         facts = self._facts(arc)
-        if not arc.heard:
+        if not arc.attached:
             raise PlanError(message("this replica is not attached", facts))
-        if not any(other.heard for other in arc.consumer.inputs if other is not arc):
+        if not any(other.attached for other in arc.consumer.inputs if other is not arc):
             hint = "attach another one first, or close() the query"
             raise PlanError(message("this is the only replica that is attached", facts, hint))
         _merge_of(arc).detach(arc.port)
@@ -152,7 +154,7 @@ class Replicas:
         """Let a new stream of the same plan take the place of a replica that is over; return what it replaces."""
         place = arc.consumer, arc.port
         facts = {"step": arc.consumer.name, "replica": self._names[place]}
-        if arc.heard and not arc.ended:
+        if arc.attached and not arc.ended:
             raise PlanError(message("this replica is attached, and has not ended", facts, "detach it first"))
         (planned,) = optimized_in_process(as_replica(replica))
         olds, news = _steps_of(self._planned[place]), _steps_of(planned)
@@ -169,9 +171,9 @@ class Replicas:
         producer, output = part.places[planned]
         arc.consumer.inputs[arc.port] = new = Arc(producer, arc.consumer, arc.port)
         output.arcs.append(new)
-        if arc.heard:
+        if arc.attached:
             _merge_of(arc).detach(arc.port)
-        new.heard = False
+        new.attached = False
         self._planned[place], self._names[place] = planned, _sources_of(planned)
         self._known.setdefault(replica, []).append(place)
         return replaced
@@ -197,16 +199,16 @@ class Replicas:
                     reader.mark_end_untrusted(arc.port, max(one.newest for one in above))
 
     def _flushes(self, arc: Arc) -> bool:
-        """Whether steps of a replica flush at its end, which nobody has said to be more than a cut."""
+        """Whether steps of a replica flush at its end, which nobody has declared to be more than a cut."""
         node = self._graph.nodes.get(arc.producer)
         return isinstance(node, UntrustedEnd) and not any(isinstance(one, CompleteAtEnd) for one in walk(node))
 
     def waits_to_join(self, arc: Arc) -> bool:
-        """Whether a replica is attached and its promises do not count yet."""
+        """Whether a replica is attached and its punctuations do not count yet."""
         return arc.port in _merge_of(arc).waits_to_join()
 
     def standings(self) -> list[ReplicaStanding]:
-        """How every replica stands, also those that a column tells apart."""
+        """How every replica stands, also those that a column names."""
         found: list[ReplicaStanding] = []
         for step, node in self._graph.nodes.items():
             if isinstance(node, MergeReplicas):
@@ -242,7 +244,7 @@ class Replicas:
     def _has_ended(self, arc: Arc) -> bool:
         if arc.cut:
             return any(source.end_sent for source in self._graph.sources_above(arc.consumer, arc.port))
-        return (arc.heard and arc.ended) or has_ended(arc.producer)
+        return (arc.attached and arc.ended) or has_ended(arc.producer)
 
 
 def has_ended(producer: Output) -> bool:

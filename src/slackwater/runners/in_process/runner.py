@@ -193,7 +193,7 @@ class InProcessRunner:
     # ---- replicas that come and go -------------------------------------------------------------------------------
 
     def attach(self, replica: Node, complete_from: Instant, instead_of: Node | None = None) -> None:
-        """Listen, from the next step on, to a replica that tells everything from a time on.
+        """Read, from the next step on, a replica that is complete from a time on.
 
         It waited, was detached, or is a new stream of the same plan that comes instead of a replica that is over.
         """
@@ -221,14 +221,14 @@ class InProcessRunner:
         if not arc.ended:
             arc.queue.append(None)
             self._at_once(self._executor.run_all)
-        arc.heard = False
+        arc.attached = False
 
     def replicas(self) -> list[ReplicaStanding]:
         """How every replica of every merge stands."""
         return self._replicas.standings()
 
     def waits_to_join(self, replica: Node) -> bool:
-        """Whether a replica is attached and its promises do not count yet."""
+        """Whether a replica is attached and its punctuations do not count yet."""
         return self._replicas.waits_to_join(self._replicas.arc_of(replica))
 
     def why_left(self, replica: Node) -> str:

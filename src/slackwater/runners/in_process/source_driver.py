@@ -1,13 +1,12 @@
 """Sources at their place in the graph: they read, stamp, and say how far they have come, on demand or by the clock.
 
-A source stamped by the clock promises the present. A source with times of its own promises t + elapsed - skew, taken
-over all its events: the greatest of (t - arrival), plus now, minus skew.
-Paper: Bai et al., ICDE 2007, section 5.
+A source stamped by the clock punctuates up to the present. One with times of its own punctuates t + elapsed - skew,
+taken over all its events: the greatest of (t - arrival), plus now, minus skew. Paper: Bai et al., ICDE 2007, section 5.
 
-Rows that nobody is interested in are read, held to the source's promises, counted, and left out.
+Rows that nobody is interested in are read, held to the source's punctuations, counted, and left out.
 
-Invariant: promises never go back. A row behind one that was made by the clock is late, and passed on to the step that
-judges it; one behind a punctuation that the source brought itself is an error that names it.
+Invariant: punctuations never go back. A row behind one that was made by the clock is late, and passed on to the step
+that finds late rows; one behind a punctuation that the source brought itself is an error that names it.
 """
 
 from __future__ import annotations
@@ -45,8 +44,24 @@ class SourceDriver(Output):
     """Feeds one source's rows and punctuations into the graph."""
 
     __slots__ = (
-        "_apart", "_dropped", "_giving", "_heeding", "_interest", "_lead", "_no_rows", "_promised", "_reader", "_said",
-        "_schema", "_stamps", "broken", "end_sent", "live", "newest", "next_beat", "policy",
+        "_apart",
+        "_dropped",
+        "_giving",
+        "_heeding",
+        "_interest",
+        "_lead",
+        "_no_rows",
+        "_promised",
+        "_punctuated",
+        "_reader",
+        "_schema",
+        "_stamps",
+        "broken",
+        "end_sent",
+        "live",
+        "newest",
+        "next_beat",
+        "policy",
     )  # fmt: skip
 
     def __init__(self, name: str, node: SourceNode, reader: Reader, now: Instant, *, together: bool = False) -> None:
@@ -73,12 +88,12 @@ class SourceDriver(Output):
         self._stamps = node.properties.stamps
         self._no_rows = node.schema.no_rows
         self._promised: Instant = BEGINNING
-        self._said: Instant = BEGINNING
+        self._punctuated: Instant = BEGINNING
         self._lead: int | None = None
         self._interest = Interest()
 
     @property
-    def promises_by_clock(self) -> bool:
+    def punctuates_by_clock(self) -> bool:
         """Whether asking again later may help, though no row comes."""
         return self.policy.when is When.ON_DEMAND and not self.end_sent
 
@@ -102,7 +117,7 @@ class SourceDriver(Output):
         return wanted
 
     def _breaks_order(self, batch: EventBatch) -> bool:
-        """Whether rows go back in time that were said to be in order: then who checks that must see all of them.
+        """Whether rows go back in time that were declared to be in order: then who checks that must see all of them.
 
         Who checks does not see the rows that are left out here, but learns how far they came.
         """
@@ -125,15 +140,15 @@ class SourceDriver(Output):
         return True
 
     def begin_anew(self) -> None:
-        """Forget what its rows have promised: whoever sends them has started again."""
-        self._promised = self._said = self.newest = BEGINNING
+        """Forget what its rows have guaranteed: whoever sends them has started again."""
+        self._promised = self._punctuated = self.newest = BEGINNING
         self._lead = None
 
     def _count_ignored(self) -> None:
         self.counters.ignored = self._interest.ignored + self._dropped
 
     def ignore_before(self, bound: Instant) -> None:
-        """Leave out rows that only concern time before the bound, and tell the reader, who may not read them at all."""
+        """Leave out rows that only concern time before the bound, and let the reader know."""
         if self._stamps is Stamps.LATENT:
             return  # its rows have no times yet
         self._interest.begin_at(bound)
@@ -166,19 +181,21 @@ class SourceDriver(Output):
 
     def _keep_word(self, batch: EventBatch) -> None:
         """Hold a source that brings punctuations of its own to them."""
-        if batch.kind is None and self._said == BEGINNING:
+        if batch.kind is None and self._punctuated == BEGINNING:
             return
         if any(isinstance(arc.consumer.operator, LateChangesOperator) for arc in self.arcs):
             return  # who has a policy for changes that come too late
-        said, broken = follow_punctuations(concerned_from(batch), batch.kinds(), int(Kind.PUNCTUATE), self._said)
+        punctuated, broken = follow_punctuations(
+            concerned_from(batch), batch.kinds(), int(Kind.PUNCTUATE), self._punctuated
+        )
         if broken != NOBODY:
             came = show_row(ChangeLog(self._schema).show(batch.slice(broken, broken + 1)), 0)
-            before = max(self._said, int(batch.slice(0, broken).punctuations().max(initial=BEGINNING)))
+            before = max(self._punctuated, int(batch.slice(0, broken).punctuations().max(initial=BEGINNING)))
             raise BrokenPunctuation.by(f"source {self.name!r}", came, self._schema.time.show(before))
-        self._said = int(said)
+        self._punctuated = int(punctuated)
 
     def _note_lead(self, batch: EventBatch, pushes: Pushes) -> None:
-        """Learn how far rows are ahead of the clock. One behind a promise is late, and judged by the next step."""
+        """Learn how far rows are ahead of the clock. One behind a punctuation is late, which the next step finds."""
         if self.policy.skew is None or not batch.rows:
             return
         firsts = np.cumsum([0, *(rows.num_rows for rows, _ in pushes[:-1])])
@@ -186,15 +203,15 @@ class SourceDriver(Output):
         lead = max(time - arrived for time, (_, arrived) in zip(newest, pushes, strict=True))
         self._lead = lead if self._lead is None else max(self._lead, lead)
 
-    def promise(self, ground: Ground) -> Punctuation | None:
-        """Say how far the source has come, if that is further than was said before."""
+    def punctuation(self, ground: Ground) -> Punctuation | None:
+        """How far the source has come, if that is further than its last punctuation."""
         now = None if self._apart else self._reader.quiet_until()
         if now is None:
             return None
         if self._stamps is Stamps.INTERNAL:
             complete_before = now
         elif self._lead is not None and self.policy.skew is not None:
-            # Only a source that has ended promises all times.
+            # Only a source that has ended is complete for all times.
             complete_before = min(within_int64(now + self._lead - self.policy.skew), FOREVER - 1)
         else:
             return None

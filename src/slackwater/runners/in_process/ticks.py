@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from slackwater.runners.in_process.source_driver import SourceDriver
 
 ASK_AGAIN_SECONDS = 0.001
-"""How soon a source is asked again when its promise was not enough yet; a promise by the clock grows with the clock."""
+"""How soon a source is asked again when its punctuation was not enough yet; one by the clock grows with the clock."""
 
 ASK_AGAIN_AT_MOST_SECONDS = 0.05
 """How long the pauses between such questions may become: an open window is closed at most so much too late."""
@@ -31,7 +31,7 @@ def punctuate_due(
             continue
         missed = (now - source.next_beat) // source.policy.every
         source.next_beat += (missed + 1) * source.policy.every
-        punctuation = source.promise(Ground.HEARTBEAT)
+        punctuation = source.punctuation(Ground.HEARTBEAT)
         if punctuation is not None:
             put(source, source.batch_of(punctuation))
 
@@ -43,7 +43,7 @@ def next_wake(sources: Sequence[SourceDriver], now: Instant, asked_in_vain: int 
     is doubled.
     """
     beats = [max(source.next_beat - now, 0) / 1_000_000 for source in sources if _beats(source)]
-    if asked_in_vain is not None and any(source.promises_by_clock for source in sources):
+    if asked_in_vain is not None and any(source.punctuates_by_clock for source in sources):
         beats.append(min(ASK_AGAIN_SECONDS * 2 ** min(asked_in_vain, 10), ASK_AGAIN_AT_MOST_SECONDS))
     # No lock can be waited for longer; whoever wakes too early looks again.
     return min(*beats, threading.TIMEOUT_MAX) if beats else None

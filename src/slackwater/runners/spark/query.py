@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slackwater.runners.spark.output.flushing import Flush
 
 ALL_SHARDS: Final = "all shards"
-"""Whose counters they are: shards are not told apart, nor are steps."""
+"""Whose counters they are: shards are not distinguished, nor are steps."""
 
 _COUNTED: Final = {
     "rows_in": "rows_in_total", "rows_out": "rows_out_total", "late": "late_total", "duplicates": "duplicates_total",
@@ -41,16 +41,16 @@ _END: Final = (
 """What follows the words of an exception, in the texts of Spark. The words themselves may have several lines."""
 
 _OWN_WORDS: Final = re.compile(rf"slackwater\.errors\.(?P<name>\w+): (?P<words>.*?){_END}", re.DOTALL)
-"""What this library said inside of what Spark says."""
+"""The message of this library inside of Spark's."""
 
 _PYTHON_SAYS: Final = re.compile(
     rf"Traceback \(most recent call last\):\n(?:[ ].*\n)*"
     rf"(?:py4j\S+: .*\n: (?:[\w.]+: )?)?(?P<words>(?s:\S.*?)){_END}"
 )
-"""What an exception of Python said, or the one of Java that it stands for."""
+"""The message of an exception of Python, or of the one of Java that it stands for."""
 
 _CAUSE: Final = re.compile(rf"\nCaused by: [\w.$]+: (?P<words>(?s:.*?)){_END}")
-"""What an exception of Java said that led to another one; some say nothing."""
+"""The message of an exception of Java that led to another one; some have none."""
 
 _RESTORE: Final = "restore the checkpoint from a copy, or start anew with another one and other folders"
 _MAKE_ROOM: Final = "make room; started again, it goes on from its checkpoint"
@@ -92,7 +92,7 @@ class SparkQuery:
 
     It says the same as `Query`, in process, with the same words: `work()` does what can be done now, `wait()` goes on
     until it has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()` and
-    `counters()` tell how it stands. What `Query` has besides is not here:
+    `counters()` show how it stands. What `Query` has besides is not here:
 
     - `step`, `wait_for_more`, `run_to_end`, `peak_queued` and `ignore_before`: Spark drives the query, and queues.
     - `snapshot`: the checkpoint has the state, and the query that is started with it goes on.
@@ -214,7 +214,7 @@ class SparkQuery:
 
         `rows_in`, `rows_out` and `late` are those of the micro-batch, `..._total` those since the query began, restarts
         included. `held` are the rows and groups that wait: more rows, a flush or a timeout lets them out.
-        `replicas` are those that columns tell apart, `replicas_waiting` those of them whose promises do not count yet,
+        `replicas` are those that columns name, `replicas_waiting` those of them whose punctuations do not count yet,
         and `replicas_taken_over` those that lead because the others had fallen silent. `complete_before` is how far all
         outputs have come, in words for calendar time; None if they have not begun. `shared` and `only_some` count what
         was compared of the replicas' rows in the micro-batch; where, in all micro-batches that Spark remembers,
@@ -262,12 +262,12 @@ def _observed(report: Any) -> dict[str, Any]:
 
 
 def _warning_of(overlap: Overlap) -> dict[str, str]:
-    """What is to be said of replicas that hardly share any rows."""
+    """The warning about replicas that hardly share any rows."""
     return {"warning": overlap.warning("merge_replicas")} if overlap.is_small else {}
 
 
 def _named(observed: dict[str, Any]) -> dict[str, Any]:
-    """Observed metrics by name. Spark Connect tells values and names apart.
+    """Observed metrics by name. Spark Connect keeps values and names apart.
 
     >>> _named({"values": [2, 7], "schema": {"fields": [{"name": "shards"}, {"name": "late"}]}})
     {'shards': 2, 'late': 7}
@@ -285,9 +285,9 @@ def failure_of(error: Exception) -> RunError:
     if own is not None:
         kind = getattr(errors, own["name"], RunError)
         return (kind if issubclass(kind, RunError) else RunError)(own["words"].strip())
-    said = [found["words"].strip() for found in _PYTHON_SAYS.finditer(text)]
+    messages = [found["words"].strip() for found in _PYTHON_SAYS.finditer(text)]
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    facts = {"Spark says": said[-1] if said else first}
+    facts = {"Spark says": messages[-1] if messages else first}
     cause = _CAUSE.search(text)
     if cause is not None and cause["words"].strip() not in facts["Spark says"]:
         facts["cause"] = cause["words"].strip()

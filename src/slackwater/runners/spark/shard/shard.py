@@ -1,9 +1,9 @@
 """The operators of a plan as one shard runs them: rows of a micro-batch go in, what they release comes out.
 
 A micro-batch is one instant: none of its rows is late against another. So the runner punctuates, once all rows are in,
-by the greatest time of the whole micro-batch, which every shard knows; the steps that judge lateness do so by this
-alone. Where a column tells replicas apart, each has such a time of its own, and all shards know all replicas. With a
-timeout it also promises for sources that are silent, after a micro-batch or when it is woken.
+by the greatest time of the whole micro-batch, which every shard knows; the steps that find late rows do so by this
+alone. Where a column names replicas, each has such a time of its own, and all shards know all replicas. With a
+timeout it also punctuates for sources that are silent, after a micro-batch or when it is woken.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from slackwater.runners.spark.planning.shard_plan import ShardPlan
     from slackwater.runners.spark.shard.arrivals import Arrivals
 
-_HEARD: Final = "heard"
-"""The name under which what was heard of the sources is stored, beside the states of steps; no step is called so."""
+_ACTIVITY: Final = "activity"
+"""The name under which the activity of the sources is stored, beside the states of steps; no step is called so."""
 
 _TOTALS: Final = "totals"
 """The same, for what the shard has done since the query began."""
@@ -71,7 +71,7 @@ class Shard:
 
         self._overlap_before = self._overlap()
         self._idle_timeout = None if timeout is None else IdleTimeout.in_plan(plan, timeout)
-        self._activity: SourceActivity = states.get(_HEARD) or SourceActivity.nothing(len(plan.pipelines))
+        self._activity: SourceActivity = states.get(_ACTIVITY) or SourceActivity.nothing(len(plan.pipelines))
         self.look_again_at: Instant | None = None
         """When to be woken, unless rows come before; None if that would change nothing."""
 
@@ -139,11 +139,11 @@ class Shard:
         return max(entry.operator.snapshot().high_water for entry in entries)
 
     def snapshot(self) -> Snapshot:
-        """The state of every step, totals and, with a timeout, what was heard of the sources."""
+        """The state of every step, totals and, with a timeout, the activity of the sources."""
         states = self._graph.snapshot()
         states[_TOTALS] = self.totals()
         if self._idle_timeout is not None:
-            states[_HEARD] = self._activity
+            states[_ACTIVITY] = self._activity
         return states
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class Shard:
         return counts.buffered(self._graph.steps)
 
     def replicas(self) -> tuple[int, int, int]:
-        """How many replicas columns tell apart, how many of them do not lead, and how many have taken over."""
+        """How many replicas columns name, how many of them do not lead, and how many have taken over."""
         merges = [step.operator for step in self._graph.steps]
         known = [one for merge in merges if isinstance(merge, MergeByColumnOperator) for one in merge.standings()]
         waiting = sum(not one.leads for one in known)
