@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slackwater.operators.emission import DIVERTED
@@ -10,35 +11,61 @@ from slackwater.plan.node import Node, name_steps
 from slackwater.plan.rewrites.optimizer import optimized_in_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 def explain(*roots: Node) -> str:
-    """Write the plan as it will run, last step first, one line per step with its facts and its reason."""
+    """Write the plan as it will run in process, last step first, one line per step with its facts and its reason."""
     planned = optimized_in_process(*roots)
     names = name_steps(*planned)
-    seen: set[int] = set()
-    lines = [line for root in planned for line in _lines(root, "", "", seen, names)]
-    widths = [max(len(line[column]) for line in lines) for column in range(2)]
-    tree = [f"{what:<{widths[0]}}  {facts:<{widths[1]}}  {why}".rstrip() for what, facts, why in lines]
-    return "\n".join([*tree, *_diverted(planned, names)])
+    return "\n".join([*Drawing(names, (facts_of,)).of(planned), *_diverted(planned, names)])
 
 
-def _diverted(roots: Sequence[Node], names: dict[Node, str]) -> Iterator[str]:
+def facts_of(node: Node) -> str:
+    """What is known of the output of a node."""
+    return str(node.properties)
+
+
+def runs_once(node: Node) -> str:  # noqa: ARG001 - as every step does in process
+    """What is said of a step that was shown before."""
+    return "shown above; runs once"
+
+
+@dataclass
+class Drawing:
+    """Draws plans as they are, one line per step: its name, some columns, and its reason."""
+
+    names: Mapping[Node, str]
+    columns: Sequence[Callable[[Node], str]]
+    again: Callable[[Node], str] = runs_once
+    """What is said of a step that was shown before."""
+
+    _shown: set[Node] = field(default_factory=set, init=False)
+
+    def of(self, roots: Sequence[Node]) -> list[str]:
+        """Draw the trees above some nodes, one below the other."""
+        rows = [row for root in roots for row in self._rows(root)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        padded = ([f"{text:<{width}}" for text, width in zip(row, widths, strict=True)] for row in rows)
+        return ["  ".join(row).rstrip() for row in padded]
+
+    def _rows(self, node: Node, lead: str = "", below: str = "") -> Iterator[list[str]]:
+        """The columns of a node and of all that it reads; `lead` stands before its name, `below` before the others."""
+        if node in self._shown:
+            yield [f"{lead}{self.names[node]}", *("" for _ in self.columns), self.again(node)]
+            return
+        self._shown.add(node)
+        name = f"{lead}{self.names[node]} {node.details()}".rstrip()
+        yield [name, *(column(node) for column in self.columns), node.reason()]
+        for position, source in enumerate(node.inputs):
+            last = position == len(node.inputs) - 1
+            branch, trunk = ("└─ ", "   ") if last else ("├─ ", "│  ")
+            yield from self._rows(source, below + branch, below + trunk)
+
+
+def _diverted(roots: Sequence[Node], names: Mapping[Node, str]) -> Iterator[str]:
     """Where several steps divert rows: what those of each are called in a result, and on Spark."""
     for output in DIVERTED:
         steps = names_of_diverted(*roots, output=output)
         if len(steps) > 1:
             yield f"{output} rows  " + ", ".join(f"{name} of {names[step]}" for step, name in steps.items())
-
-
-def _lines(node: Node, lead: str, below: str, seen: set[int], names: dict[Node, str]) -> Iterator[tuple[str, str, str]]:
-    if id(node) in seen:
-        yield f"{lead}{names[node]}", "", "shown above; runs once"
-        return
-    seen.add(id(node))
-    yield f"{lead}{names[node]} {node.details()}".rstrip(), str(node.properties), node.reason()
-    for position, source in enumerate(node.inputs):
-        last = position == len(node.inputs) - 1
-        branch, trunk = ("└─ ", "   ") if last else ("├─ ", "│  ")
-        yield from _lines(source, below + branch, below + trunk, seen, names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from slackwater.plan.nodes.rows import Select, stamped, with_wide_dictionaries
 from slackwater.policies.lateness import Lateness
 from slackwater.progress.instants import format_duration
 from slackwater.runners.in_process.runner import BATCH_ROWS, BUFFER_LIMIT
+from slackwater.streams.explaining import explained
 from slackwater.streams.on_spark import start_together
 from slackwater.streams.ordered import OrderedStream
 from slackwater.streams.query import Query, run_together
@@ -77,9 +78,9 @@ class Streams(Sequence[OrderedStream]):
     def __len__(self) -> int:
         return len(self.streams)
 
-    def explain(self) -> str:
-        """Return the plan of all, as text; what they share is shown once."""
-        return explain(*(stream.node for stream in self.streams))
+    def explain(self, runner: Literal["in_process", "spark"] | None = None, *, shards: int | None = None) -> str:
+        """Return the plan of all, as text; what they share is shown once. See `OrderedStream.explain`."""
+        return explained(*(stream.node for stream in self.streams), runner=runner, shards=shards)
 
     def run(self, clock: Clock | None = None) -> list[Result]:
         """Run all to the end, and return a result for each."""

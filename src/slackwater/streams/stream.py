@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from slackwater import notebook
 from slackwater.disorder.profile import DisorderProfile
@@ -17,6 +17,7 @@ from slackwater.plan.explain import explain
 from slackwater.progress.instants import format_duration
 from slackwater.runners.in_process.runner import BATCH_ROWS, BUFFER_LIMIT
 from slackwater.streams.diverted_rows import only_late_stream, require_diverted_rows_taken
+from slackwater.streams.explaining import explained
 from slackwater.streams.on_spark import start_together, to_spark
 from slackwater.streams.query import Query, run_into, run_together, starts_of
 from slackwater.streams.sinks import ParquetSink, TableSink
@@ -79,9 +80,24 @@ class Stream:
         """What is known of the stream before it runs."""
         return self.node.properties
 
-    def explain(self) -> str:
-        """Return the plan as text: one line per step, with what is known of its output and the reason for it."""
-        return explain(self.node)
+    def explain(self, runner: Literal["in_process", "spark"] | None = None, *, shards: int | None = None) -> str:
+        """Return the plan as text: one line per step, with what is known of its output and the reason for it.
+
+        - `runner`: "in_process" or "spark"; without it the one that can run the stream, in process if both can. Of
+          Spark it says besides how many shards there are, which columns decide the shard of a row and why, where each
+          step is done (by Spark itself, in the map tasks that read rows, in shards), where rows are summed up, and how
+          often they go through Python. No query is started, and no row is read.
+        - `shards`: as many as start() would be told, on Spark.
+
+        >>> import slackwater as sw
+        >>> rows = sw.stream([{"at": 1, "k": "a"}], time="at", name="clicks")
+        >>> print(rows.sort(patience=5).explain().splitlines()[-1].split("  ")[0].strip())
+        └─ source#1 clicks time=at
+        >>> counts = rows.tumbling(10).sort(patience=5).group_by("k").aggregate(n=sw.count())
+        >>> print(counts.explain(runner="spark", shards=4).splitlines()[0])
+        shards     4, by k: all rows that a step needs together agree on that
+        """
+        return explained(self.node, runner=runner, shards=shards)
 
     def run(self, clock: Clock | None = None) -> Result:
         """Run in this thread until every source has ended, and return all rows as one table, late ones apart."""

@@ -761,7 +761,7 @@ def test_the_example_of_the_readme_counts_what_is_complete(
     (tmp_path / "readings").mkdir()
     pq.write_table(readings, tmp_path / "readings" / "1.parquet")
     exec(compile(code, "README.md", "exec"), {"spark": session, "folder": str(tmp_path)})  # noqa: S102 - that is the test
-    assert "'rows_in': 1800" in capsys.readouterr().out
+    assert "rows in 1800, " in capsys.readouterr().out
     answers = session.read.parquet(str(tmp_path / "answers"))
     counted = answers.where(answers["band"] == 1).toArrow()
     complete = (1_799 - 5 * 60) // 60

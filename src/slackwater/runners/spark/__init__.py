@@ -10,6 +10,7 @@ from slackwater.runners.spark.compatibility import require_known_pyspark
 
 require_known_pyspark()  # first: of an older one, what follows could not be imported
 
+from slackwater.runners.spark.explain import explain  # noqa: E402
 from slackwater.runners.spark.input.parquet_files import ParquetFiles, parquet_files  # noqa: E402
 from slackwater.runners.spark.output.folder_sink import FolderSink  # noqa: E402
 from slackwater.runners.spark.output.sinks import FunctionSink, Sink  # noqa: E402
@@ -23,6 +24,7 @@ __all__ = [
     "ParquetFiles",
     "Sink",
     "SparkQuery",
+    "explain",
     "feed_on_spark",
     "parquet_files",
     "start_together",

@@ -77,7 +77,7 @@ def start_together(
     What they share is done once. See Stream.start() for the rest.
     """
     longest_silence = as_timeout(timeout)
-    _require_counts(shards=shards, chunk_rows=chunk_rows)
+    require_counts(shards=shards, chunk_rows=chunk_rows)
     if longest_silence is not None and (trigger or {}).get("availableNow"):
         # Spark runs micro-batches without rows as long as there may be timers, and there may always be some.
         facts, hint = {"timeout": timeout, "trigger": trigger}, 'leave one of them out, or {"processingTime": ...}'
@@ -86,7 +86,7 @@ def start_together(
         refuse_at_end(at_end, trigger or {})
     roots = [stream.node for stream, _ in streams]
     session = _session_of(roots)
-    plan = _plan_of(roots, shards or shards_before(session, checkpoint) or default_shards(session))
+    plan = plan_of(roots, shards or shards_before(session, checkpoint) or default_shards(session))
     if shards is None:
         _warn_of_one_shard(plan)
     frames = _frames_of(plan)
@@ -136,9 +136,9 @@ def to_frame(
     streaming ones, as in Stream.start().
     """
     longest_silence = as_timeout(timeout)
-    _require_counts(shards=shards, chunk_rows=chunk_rows)
+    require_counts(shards=shards, chunk_rows=chunk_rows)
     session = _session_of([stream.node])
-    plan = _plan_of([stream.node], shards or default_shards(session))
+    plan = plan_of([stream.node], shards or default_shards(session))
     if shards is None:
         _warn_of_one_shard(plan)
     frames = _frames_of(plan)
@@ -155,7 +155,7 @@ def to_frame(
     return rows_of_outputs(released, [MAIN], _columns(plan, session)[MAIN])
 
 
-def _require_counts(**given: int | None) -> None:
+def require_counts(**given: int | None) -> None:
     """Refuse numbers of shards and rows that are none."""
     for name, count in given.items():
         if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
@@ -175,7 +175,8 @@ def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> Dat
 # ---- the plan --------------------------------------------------------------------------------------------------------
 
 
-def _plan_of(roots: Sequence[Node], shards: int) -> ShardPlan:
+def plan_of(roots: Sequence[Node], shards: int) -> ShardPlan:
+    """The plan that shards run, with an output for each stream and each kind of diverted rows."""
     for root in roots:
         if not root.properties.insert_only:
             facts, hint = {"stream": root.line}, "settle() it: then each event is sent once, when it is final"

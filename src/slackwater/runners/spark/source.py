@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias
 
 from slackwater.errors import PlanError, message
 from slackwater.runners.spark.compatibility import require_known_session
@@ -48,6 +48,17 @@ class SparkFeed:
     def open(self, clock: Clock, wake: Callable[[], None]) -> Reader:  # noqa: ARG002 - it cannot be opened
         """Refuse: rows do not leave Spark."""
         _refuse_in_process(self.name)
+
+    read_in_python: ClassVar = False
+    """Whether rows are read by Python, so that Spark does not see them and can do no step."""
+
+    only_on_spark: ClassVar = True
+    """What explain() asks of a feed."""
+
+    def pushed_down(self, pipeline: InputPipeline) -> int:
+        """How many of the first steps of a way in Spark does itself."""
+        assert self.frame is not None
+        return run_natively(self.frame, pipeline.source, pipeline.steps)[2]
 
     def packed(self, pack: Pack, pipeline: InputPipeline) -> DataFrame:
         """The rows, packed, after the steps of a way in: the first of them done by Spark, as far as it can."""

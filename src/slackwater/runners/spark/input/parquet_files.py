@@ -93,6 +93,8 @@ def _refuse_what_arrow_cannot_open(path: str) -> None:
 class ParquetFiles(SparkFeed):
     """The rows of Parquet files; the frame has their paths."""
 
+    read_in_python = True
+
     def packed(self, pack: Pack, pipeline: InputPipeline) -> DataFrame:
         """The rows, packed; no step is left to Spark, for it does not see them."""
         assert self.frame is not None

@@ -38,8 +38,13 @@ def default_shards(session: SparkSession) -> int:
 
     Only what runs now counts. Where executors come as they are needed, say how many shards there are to be.
     """
+    return cores_of(session) or _tasks_at_once(session)
+
+
+def cores_of(session: SparkSession) -> int | None:
+    """The cores of a local session that says how many it has; None of any other, which must be asked by a job."""
     local = re.fullmatch(r"local(?:\[(\d+)(?:,\s*\d+)?\])?", str(session.conf.get("spark.master", "")))
-    return int(local[1] or 1) if local is not None else _tasks_at_once(session)
+    return int(local[1] or 1) if local is not None else None
 
 
 def _tasks_at_once(session: SparkSession) -> int:

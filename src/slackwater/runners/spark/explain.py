@@ -1,0 +1,133 @@
+"""Says how Spark would run a plan: where each step is done, which rows go to which shard and why, and what crosses.
+
+    shards    2, by symbol: all rows that a step needs together agree on it
+    cadence   ...
+
+    aggregate#1 ...           shards      one line for each step, as explain() writes it, and where it is done
+    └─ punctuate#1 ...        shards
+       └─ where#1 ...         Spark
+
+No query is started: the plan is made as start() makes it. Which steps Spark takes over is found as start() finds it, by
+trying them on a frame of no rows; without a DataFrame neither a session nor Java is needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from slackwater.operators.emission import DIVERTED
+from slackwater.plan.explain import Drawing, facts_of, runs_once
+from slackwater.plan.node import SourceNode, walk
+from slackwater.runners.spark.planning.shard_count import cores_of
+from slackwater.runners.spark.runner import MAIN, plan_of, require_counts
+from slackwater.runners.spark.source import SparkFeed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from slackwater.plan.node import Node
+    from slackwater.runners.spark.planning.shard_plan import InputPipeline, ShardPlan
+
+_SPARK: Final = "Spark"
+_MAP_TASKS: Final = "map tasks"
+_EITHER: Final = "Spark or map tasks"
+_SHARDS: Final = "shards"
+
+_SEVERAL: Final = 2
+"""Shards of a plan that is explained where nobody knows how many there will be."""
+
+
+def explain(roots: Sequence[Node], shards: int | None = None) -> str:
+    """Write how Spark would run streams, with so many shards, or as many as start() would take."""
+    require_counts(shards=shards)
+    cores = _cores(roots)
+    wanted = shards or cores or _SEVERAL
+    plan = plan_of(roots, wanted)
+    facts = dict(_facts(plan, known=bool(shards or cores), asked=shards is not None))
+    width = max(map(len, facts))
+    places = _places(plan)
+    mains = [node for output, node in plan.outputs.items() if output.partition("#")[0] == MAIN]
+    tree = Drawing(plan.names, (lambda node: places.get(node, _SHARDS), facts_of), lambda node: _again(node, places))
+    return "\n".join([*(f"{name:<{width}}  {fact}" for name, fact in facts.items()), "", *tree.of(mains)])
+
+
+def _again(node: Node, places: Mapping[Node, str]) -> str:
+    """What is said of a step that was shown before: what several ways into the shards have, each does for itself."""
+    return "shown above; done again for this patience" if node in places else runs_once(node)
+
+
+def _facts(plan: ShardPlan, *, known: bool, asked: bool) -> Iterator[tuple[str, str]]:
+    """What is to be said of the whole plan."""
+    yield "shards", _shards(plan, known=known, asked=asked)
+    yield "cadence", "once for each micro-batch, whatever a step says that it does by default"
+    groups = [pipeline.summed_up for pipeline in plan.pipelines if pipeline.summed_up is not None]
+    if groups:
+        sums = "; ".join(one.details() for one in groups)
+        yield "summed up", f"on the map side, before groups are moved to shards: {sums}"
+    else:
+        yield "summed up", "not on the map side: rows are moved to shards as they are"
+    yield "to Python", _passes(plan)
+    yield "outputs", ", ".join(map(_output, plan.outputs))
+    strangers = dict.fromkeys(one.source.name for one in plan.pipelines if not isinstance(one.source.feed, SparkFeed))
+    if strangers:
+        yield "not yet", f"{', '.join(strangers)}: Spark reads streams of its DataFrames, sw.stream(frame, ...)"
+
+
+def _shards(plan: ShardPlan, *, known: bool, asked: bool) -> str:
+    if plan.columns is None:
+        if plan.wanted_shards > 1:
+            return f"1: {plan.why_one}"
+        return "1, as asked for" if asked else "1: there is one core"
+    number = str(plan.shards) if known else "one for each task that Spark runs at once"
+    return f"{number}, by {_deciding(plan)}: all rows that a step needs together agree on that"
+
+
+def _deciding(plan: ShardPlan) -> str:
+    """The columns that decide, with their sources where these call them by different names."""
+    assert plan.columns is not None
+    ways = dict.fromkeys((", ".join(plan.columns[one.entry]), one.source.name) for one in plan.pipelines)
+    if len({columns for columns, _ in ways}) == 1:
+        return next(iter(ways))[0]
+    return "; ".join(f"{columns} of {source}" for columns, source in ways)
+
+
+def _passes(plan: ShardPlan) -> str:
+    """How often data goes from Spark to Python and back."""
+    files = all(_reads_files(one.source) for one in plan.pipelines)
+    packed = "files are read and packed" if files else "rows are packed"
+    return f"3 passes: {packed} in map tasks, shards run the plan, and rows are unpacked for sinks, few by the driver"
+
+
+def _output(name: str) -> str:
+    kind = next((kind for kind in DIVERTED if name.startswith(f"{kind} ")), None)
+    return name if kind is None else f"{kind} rows of {name.removeprefix(f'{kind} ')}"
+
+
+def _places(plan: ShardPlan) -> dict[Node, str]:
+    """Where the steps before the shards are done."""
+    places: dict[Node, str] = {}
+    for pipeline in plan.pipelines:
+        places |= dict.fromkeys(pipeline.outside, _MAP_TASKS)
+        places |= _pushed_down(pipeline)
+    return places
+
+
+def _pushed_down(pipeline: InputPipeline) -> dict[Node, str]:
+    """The source and the steps that Spark does itself; where there is no DataFrame to ask, those that it may do."""
+    feed = pipeline.source.feed
+    if not isinstance(feed, SparkFeed):
+        return dict.fromkeys((pipeline.source, *pipeline.steps), _EITHER)
+    if _reads_files(pipeline.source):
+        return {}
+    return dict.fromkeys((pipeline.source, *pipeline.steps[: feed.pushed_down(pipeline)]), _SPARK)
+
+
+def _reads_files(source: SourceNode) -> bool:
+    return isinstance(source.feed, SparkFeed) and source.feed.read_in_python
+
+
+def _cores(roots: Sequence[Node]) -> int | None:
+    """How many shards start() would take, as far as is known without a job."""
+    feeds = [node.feed for node in walk(*roots) if isinstance(node, SourceNode)]
+    frames = [feed.frame for feed in feeds if isinstance(feed, SparkFeed) and feed.frame is not None]
+    return cores_of(frames[0].sparkSession) if frames else None
