@@ -22,7 +22,7 @@ from slackwater.sources.push import PushSource
 from slackwater.sources.race import Race
 from slackwater.sources.stream import arrivals, stream, unstamped
 from slackwater.streams.applications import cutover, fast_availability, high_availability, jumpstart
-from slackwater.streams.bands import Streams
+from slackwater.streams.bands import PatienceBands
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.divergence import compare_replicas
 from slackwater.streams.event_stream import EventStream
@@ -62,6 +62,7 @@ __all__ = [
     "ManualClock",
     "OpenEvents",
     "OrderedStream",
+    "PatienceBands",
     "Progress",
     "Punctuations",
     "PushSource",
@@ -73,7 +74,6 @@ __all__ = [
     "RevisedStream",
     "Snapshot",
     "Stream",
-    "Streams",
     "SystemClock",
     "arrivals",
     "changes",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from slackwater.streams.stream import Stream
 
-    Explained = Stream | sw.Streams
+    Explained = Stream | sw.PatienceBands
 
 _SNAPSHOTS = Path(__file__).parent / "snapshots"
 _CLICKS = {"user": pa.string(), "amount": pa.int64()}

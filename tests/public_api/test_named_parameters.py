@@ -43,9 +43,9 @@ def test_streams_and_bands_take_the_same(call: str) -> None:
     """What one stream can be told, several can be told together."""
     of_one = inspect.signature(getattr(sw.OrderedStream, call)).parameters
     if call == "to_spark":
-        assert not hasattr(sw.Streams, call)
+        assert not hasattr(sw.PatienceBands, call)
         return
-    of_bands = inspect.signature(getattr(sw.Streams, call)).parameters
+    of_bands = inspect.signature(getattr(sw.PatienceBands, call)).parameters
     assert list(of_one) == list(of_bands)
     assert [one.default for one in of_one.values()] == [one.default for one in of_bands.values()]
 

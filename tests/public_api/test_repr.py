@@ -22,7 +22,7 @@ def _trades() -> sw.DisorderedStream:
     return sw.stream(_CALENDAR, time="at", name="trades")
 
 
-def _hourly() -> sw.Streams:
+def _hourly() -> sw.PatienceBands:
     return _trades().tumbling("1h").group_by("symbol").in_bands("1m", "1h", "1d", n=sw.count())
 
 

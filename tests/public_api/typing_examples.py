@@ -54,7 +54,7 @@ def driven_by_hand(stream: sw.OrderedStream) -> dict[str, Any]:
         return query.snapshot()
 
 
-def parameters_have_names_and_types(stream: sw.OrderedStream, bands: sw.Streams, session: Any) -> None:
+def parameters_have_names_and_types(stream: sw.OrderedStream, bands: sw.PatienceBands, session: Any) -> None:
     """What is misspelt, or of another type, is seen before anything runs."""
     stream.open(print, batch_rows="1000")  # type: ignore[arg-type]
     stream.open(print, shards=2)  # type: ignore[call-arg]
@@ -118,14 +118,14 @@ def in_bands(path: str) -> list[sw.Result]:
     """A stream for each patience: of events, of aggregates, of a query of one's own."""
     flights = sw.stream(path, time="departed")
     events = flights.in_bands("10m", timedelta(hours=1), "1d", every=sw.Every.batch(), late=sw.Late.adjust())
-    assert_type(events, sw.Streams)
+    assert_type(events, sw.PatienceBands)
     early, fuller, final = events
     assert_type(early, sw.OrderedStream)
     assert_type(events[-1], sw.OrderedStream)
     assert_type([stream.late for stream in events[1:]], list[sw.DisorderedStream])
     hourly = flights.tumbling("1h").group_by("carrier").in_bands("10m", "1d", n=sw.count(), delay=sw.mean("delay"))
-    assert_type(hourly, sw.Streams)
-    assert_type(flights.tumbling("1h").in_bands("10m", n=sw.count()), sw.Streams)
+    assert_type(hourly, sw.PatienceBands)
+    assert_type(flights.tumbling("1h").in_bands("10m", n=sw.count()), sw.PatienceBands)
 
     def longest(part: sw.OrderedStream) -> sw.OrderedStream:
         return part.group_by("carrier").aggregate(delay=sw.max("delay"))

@@ -360,13 +360,13 @@ def test_users_who_click_x_and_then_y_within_a_minute() -> None:
     assert final.table.column("user").to_pylist() == ["ann", "bob", "cat"]
 
 
-# ---- Streams --------------------------------------------------------------------------------------------------------
+# ---- PatienceBands --------------------------------------------------------------------------------------------------------
 
 
 def test_streams_are_a_sequence_of_ordered_streams() -> None:
     """To be unpacked, indexed, sliced and counted; frozen like a stream."""
     streams = _stream(1).in_bands(1, 5, 9)
-    assert isinstance(streams, sw.Streams)
+    assert isinstance(streams, sw.PatienceBands)
     assert isinstance(streams, Sequence)
     early, fuller, final = streams
     assert len(streams) == 3
@@ -438,7 +438,7 @@ def test_each_stream_goes_on_like_any_ordered_stream() -> None:
 def test_what_is_too_late_for_the_last_band_is_treated_as_by_sort(make: str) -> None:
     """Diverted, dropped, adjusted into the last band, or refused."""
 
-    def banded(late: sw.Late) -> sw.Streams:
+    def banded(late: sw.Late) -> sw.PatienceBands:
         stream = _stream(100, 98, 50, 10).tumbling(10)
         if make == "events":
             return stream.in_bands(5, 60, every=_ROW, late=late)
@@ -607,7 +607,7 @@ def test_a_query_with_bands_resumed_in_the_middle_goes_on_undisturbed(make: str)
     """Rows and groups that wait in every band, and late rows; stored in between, at several places."""
     table = _rows(*_disordered(60))
 
-    def streams(source: Any) -> sw.Streams:
+    def streams(source: Any) -> sw.PatienceBands:
         stream = sw.stream(source, time="at").where(nw.col("v") >= 0)
         if make == "events":
             return stream.in_bands(10, 60, 200, every=_ROW)

@@ -66,7 +66,7 @@ def test_a_method_returns_a_new_frozen_stream_and_changes_nothing(name: str) -> 
     stream: sw.OrderedStream | sw.DisorderedStream = disordered if name in _METHODS_OF_DISORDERED else _ordered()
     before, rows = stream.explain(), stream.run().table
     made = _METHODS[name](stream) if isinstance(stream, sw.OrderedStream) else _METHODS_OF_DISORDERED[name](stream)
-    parts: list[Any] = [*made] if isinstance(made, sw.Streams) else [made]
+    parts: list[Any] = [*made] if isinstance(made, sw.PatienceBands) else [made]
     for one in parts:
         assert one is not stream
         assert one.node is not stream.node or name == "group_by"
@@ -92,7 +92,7 @@ def test_every_public_method_is_tried() -> None:
 
 def test_every_public_method_of_several_streams_and_of_groups_is_known() -> None:
     """A new one needs a test of its own, and its name here."""
-    of_streams = {name for name in dir(sw.Streams) if not name.startswith("_")}
+    of_streams = {name for name in dir(sw.PatienceBands) if not name.startswith("_")}
     assert of_streams - {"count", "index"} == {"explain", "open", "run", "start"}
     of_groups = {name for name in dir(type(_ordered().group_by("k"))) if not name.startswith("_")}
     assert of_groups == {"aggregate", "aggregate_early", "in_bands"}

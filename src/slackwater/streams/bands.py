@@ -1,4 +1,4 @@
-"""Streams: one stream for each patience, the earliest answers first, the fullest last."""
+"""PatienceBands: one stream for each patience, the earliest answers first, the fullest last."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SubPlan: TypeAlias = Callable[[OrderedStream], OrderedStream]
 
 
 @dataclass(frozen=True, repr=False)
-class Streams(Sequence[OrderedStream]):
+class PatienceBands(Sequence[OrderedStream]):
     """One ordered stream for each patience; stream i has every event that is no later than patience i.
 
     They share their work, so run them together: by run(), open() or run_together(*streams).
@@ -61,7 +61,7 @@ class Streams(Sequence[OrderedStream]):
     """How long each waits for late rows."""
 
     def __repr__(self) -> str:
-        return f"<Streams of {len(self.streams)}, patience {', '.join(self.patiences)}>"
+        return f"<PatienceBands of {len(self.streams)}, patience {', '.join(self.patiences)}>"
 
     def _repr_html_(self) -> str:
         rows = [(wait, repr(stream)) for wait, stream in zip(self.patiences, self.streams, strict=True)]
@@ -144,13 +144,13 @@ class Streams(Sequence[OrderedStream]):
         )
 
 
-def bands_of_events(node: Node, patiences: Sequence[Length], every: Every | None, late: Late) -> Streams:
+def bands_of_events(node: Node, patiences: Sequence[Length], every: Every | None, late: Late) -> PatienceBands:
     """Give each patience the events that are in time for it, in order: the basic framework."""
     bands, waits = _bands(node, patiences, every, late)
     streams = [OrderedStream(bands[0])]
     for band in bands[1:]:
         streams.append(streams[-1].union(OrderedStream(band)))
-    return Streams(tuple(streams), waits)
+    return PatienceBands(tuple(streams), waits)
 
 
 def bands_of_aggregates(
@@ -160,11 +160,11 @@ def bands_of_aggregates(
     patiences: Sequence[Length],
     every: Every | None,
     late: Late,
-) -> Streams:
+) -> PatienceBands:
     """Give each patience the aggregates of the events that are in time for it; partial results are shared."""
     bands, waits = _bands(node, patiences, every, late, in_order=False)
     step = BandedAggregate(tuple(bands), keys, aggregates)
-    return Streams(tuple(OrderedStream(output) for output in outputs_of(step, len(bands))), waits)
+    return PatienceBands(tuple(OrderedStream(output) for output in outputs_of(step, len(bands))), waits)
 
 
 def bands_of_sub_plan(
@@ -174,14 +174,14 @@ def bands_of_sub_plan(
     patiences: Sequence[Length],
     every: Every | None,
     late: Late,
-) -> Streams:
+) -> PatienceBands:
     """Give each patience the answers of a user's query: `partial` for each band, `merge` after each union."""
     bands, waits = _bands(node, patiences, every, late)
     partials = [_planned(partial, OrderedStream(band), "partial") for band in bands]
     answers = [partials[0]]
     for newer in partials[1:]:
         answers.append(_planned(merge, answers[-1].union(newer), "merge"))
-    return Streams(tuple(_with_band(answer, band) for band, answer in enumerate(answers)), waits)
+    return PatienceBands(tuple(_with_band(answer, band) for band, answer in enumerate(answers)), waits)
 
 
 def _bands(

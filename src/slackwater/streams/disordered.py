@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.cadence import Every
     from slackwater.policies.punctuations import Length
-    from slackwater.streams.bands import Streams, SubPlan
+    from slackwater.streams.bands import SubPlan
     from slackwater.streams.ordered import OrderedStream
 
 _DIVERT = Late.divert()
@@ -153,7 +153,7 @@ class DisorderedStream(EventStream):
         partial: SubPlan | None = None,
         merge: SubPlan | None = None,
         **aggregates: Aggregate,
-    ) -> Streams:
+    ) -> PatienceBands:
         """Give a stream for each patience, the shortest first: early answers soon, fuller ones later, in one pass.
 
         Alone it gives the events themselves, in order; what follows is computed for each stream by itself. With

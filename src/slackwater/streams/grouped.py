@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node
     from slackwater.policies.cadence import Every
     from slackwater.policies.punctuations import Length
-    from slackwater.streams.bands import Streams
     from slackwater.streams.ordered import OrderedStream
     from slackwater.streams.revised import RevisedStream
 
@@ -59,7 +58,7 @@ class GroupedStream:
 
     def in_bands(
         self, *patiences: Length, every: Every | None = None, late: Late = _DIVERT, **aggregates: Aggregate
-    ) -> Streams:
+    ) -> PatienceBands:
         """Sum up each group at several latencies, the shortest patience first. See `DisorderedStream.in_bands`.
 
         >>> import slackwater as sw

@@ -234,7 +234,7 @@ def _all_in(folder: Path, schema: pa.Schema) -> list[str]:
     return sorted(map(str, found.to_pylist()))
 
 
-def _banded(stream: sw.DisorderedStream, **options: Any) -> sw.Streams:
+def _banded(stream: sw.DisorderedStream, **options: Any) -> sw.PatienceBands:
     return stream.tumbling("50us").group_by("word").in_bands("10us", "40us", "90us", n=sw.count(), **options)
 
 

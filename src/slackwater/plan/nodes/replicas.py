@@ -102,12 +102,12 @@ class MergeReplicas(StepNode):
         require_policy(self.left_out)
         self.side_outputs()  # made now, so that clashing columns are refused now
         if self.same_tie_order:
-            self._refuse_ties_alike()
+            self._refuse_same_tie_order()
         if len(self.attendance.standby) == len(self.replicas):
             hint = "let one of them take part from the beginning"
             raise PlanError(message("merge_replicas has no active replica: all are on standby", {}, hint))
 
-    def _refuse_ties_alike(self) -> None:
+    def _refuse_same_tie_order(self) -> None:
         """Refuse to believe in the order of ties where there is none, or nobody could make use of it."""
         wrong = next(
             (one for one in self.replicas if not (one.properties.ordered and one.properties.insert_only)), None

@@ -17,7 +17,7 @@ from slackwater.plan.node import SideOutput, SourceNode, walk
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.output.claims import claims_of, resolved
 from slackwater.runners.spark.output.flushing import Flush, refuse_at_end
-from slackwater.runners.spark.output.sinks import WriteOutputs, as_sink, takers_of
+from slackwater.runners.spark.output.sinks import WriteOutputs, as_sink, bindings_of
 from slackwater.runners.spark.output.unpacking import rows_of_outputs
 from slackwater.runners.spark.planning.shard_count import default_shards, shards_before
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
@@ -94,7 +94,7 @@ def start_together(
         raise PlanError(message("start() is for streaming DataFrames", {}, "use to_spark() for those that end"))
     named = _sinks_of(plan, [main for _, main in streams], {LATE: late, LEFT_OUT: left_out}, metrics)
     sinks = {output: resolved(as_sink(sink), session) for output, sink in named.items()}
-    bindings = takers_of(sinks, _columns(plan, session))
+    bindings = bindings_of(sinks, _columns(plan, session))
     described = {**plan.described(), "timeout": "none" if longest_silence is None else "some"}
     run, claims = claims_of(session, bindings, place_of(session, checkpoint), frames, described)
     fresh = Shard(plan, timeout=longest_silence)

@@ -13,7 +13,7 @@ import slackwater as sw
 from slackwater.errors import PlanError, RunError, Superseded
 from slackwater.runners.spark.checkpoint.ownership import Run, next_run
 from slackwater.runners.spark.output.folder_sink import FolderSink, OwnedFolder, Stretch, next_stretch
-from slackwater.runners.spark.output.sinks import SinkBinding, as_sink, takers_of
+from slackwater.runners.spark.output.sinks import SinkBinding, as_sink, bindings_of
 from slackwater.runners.spark.shard.metrics import METRICS
 from slackwater.runners.spark.storage.places import Place
 
@@ -32,7 +32,7 @@ def test_equal_sinks_are_one() -> None:
     """Two paths that are the same, or the same function twice: what a micro-batch has for it is written at once."""
     columns = {"main": _COUNTS, "main#2": _COUNTS, "main#3": _COUNTS, "late": _WORDS}
     sinks = {"main": as_sink("a"), "late": as_sink(_nothing), "main#2": as_sink("a"), "main#3": as_sink("b")}
-    assert takers_of(sinks, columns) == [
+    assert bindings_of(sinks, columns) == [
         SinkBinding(FolderSink("a"), ("main", "main#2"), _COUNTS),
         SinkBinding(as_sink(_nothing), ("late",), _WORDS),
         SinkBinding(FolderSink("b"), ("main#3",), _COUNTS),
@@ -60,7 +60,7 @@ def test_what_users_made_is_only_itself(kind: type[Any]) -> None:
     """Two objects that are equal now may differ as soon as one has got rows."""
     columns, first, second = {"main": _COUNTS, "main#2": _COUNTS, "main#3": _COUNTS}, kind(), kind()
     assert first == second
-    bindings = takers_of(
+    bindings = bindings_of(
         {name: as_sink(sink) for name, sink in zip(columns, (first, second, first), strict=True)}, columns
     )
     assert [binding.outputs for binding in bindings] == [("main", "main#3"), ("main#2",)]
@@ -71,7 +71,7 @@ def test_one_sink_for_different_columns_is_refused(other: str) -> None:
     """The second would replace what the first had written under the number of the same micro-batch."""
     sinks = {"main": as_sink("a"), other: as_sink("a")}
     with pytest.raises(PlanError, match=rf"(?s)different columns.*'a'.*main +at, n.*{other} .*a sink of its own"):
-        takers_of(sinks, {"main": _COUNTS, "late": _WORDS})
+        bindings_of(sinks, {"main": _COUNTS, "late": _WORDS})
 
 
 def test_each_band_has_a_sink_or_all_have_one() -> None:

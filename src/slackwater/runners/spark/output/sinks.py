@@ -91,7 +91,7 @@ class SinkBinding:
     """None for metrics, which are rows as they come."""
 
 
-def takers_of(sinks: Mapping[str, Sink | Claimable], columns: Mapping[str, StructType]) -> list[SinkBinding]:
+def bindings_of(sinks: Mapping[str, Sink | Claimable], columns: Mapping[str, StructType]) -> list[SinkBinding]:
     """Find the sinks that take several outputs; refuse those that would take rows of different columns.
 
     Written one after the other, the second would replace what was written of the first.
