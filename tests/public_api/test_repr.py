@@ -38,7 +38,7 @@ def _hourly() -> sw.PatienceBands:
         (_trades().in_bands("1s", "1m")[1], "<OrderedStream of 4 columns, time=at, patience 1m>"),
         (_hourly()[0], f"{_WINDOWS}, patience 1m>"),
         (_hourly()[1].where(nw.col("n") > 1), f"{_WINDOWS}, patience 1h>"),
-        (_hourly(), "<Streams of 3, patience 1m, 1h, 1d>"),
+        (_hourly(), "<PatienceBands of 3, patience 1m, 1h, 1d>"),
         (_trades().group_by("symbol", "n"), "<GroupedStream by symbol, n, time=at>"),
         (_trades().group_by(), "<GroupedStream, time=at>"),
         (sw.changes([{"change": "insert", "at": 1}], time="at"), "<RevisedStream of 2 columns, time=at>"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.cadence import Every
     from slackwater.policies.punctuations import Length
-    from slackwater.streams.bands import SubPlan
+    from slackwater.streams.bands import PatienceBands, SubPlan
     from slackwater.streams.ordered import OrderedStream
 
 _DIVERT = Late.divert()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node
     from slackwater.policies.cadence import Every
     from slackwater.policies.punctuations import Length
+    from slackwater.streams.bands import PatienceBands
     from slackwater.streams.ordered import OrderedStream
     from slackwater.streams.revised import RevisedStream
 
