@@ -360,7 +360,7 @@ def test_users_who_click_x_and_then_y_within_a_minute() -> None:
     assert final.table.column("user").to_pylist() == ["ann", "bob", "cat"]
 
 
-# ---- PatienceBands -----------------------------------------------------------------------------------------------------
+# ---- PatienceBands ---------------------------------------------------------------------------------------------------
 
 
 def test_streams_are_a_sequence_of_ordered_streams() -> None:
