@@ -64,5 +64,5 @@ def test_narrow_dictionaries_are_made_behind_the_sort() -> None:
 
 def test_nothing_is_taken_for_no_cadence() -> None:
     """Zero is not a way to say how often."""
-    with pytest.raises(PlanError, match="how often"):
+    with pytest.raises(PlanError, match="every= takes"):
         sw.stream(pa.table({"at": [1]}), time="at").in_bands(1, every=0)  # type: ignore[arg-type]

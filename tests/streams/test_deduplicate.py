@@ -180,7 +180,7 @@ def test_a_sort_that_others_read_is_run_once() -> None:
         ({"on": "frame", "within": 5, "every": sw.Every.rows(1)}, "need a patience"),
         ({"on": "nobody", "within": 5, "patience": 1}, "not there"),
         ({"on": [], "within": 5, "patience": 1}, "name the columns"),
-        ({"on": "at", "within": 5, "patience": 1}, "by a time"),
+        ({"on": "at", "within": 5, "patience": 1}, "as a key"),
         ({"on": ["frame", "frame"], "within": 5, "patience": 1}, "twice"),
         ({"on": 7, "within": 5, "patience": 1}, "on= names columns"),
         ({"on": "frame", "within": -1, "patience": 1}, "negative"),

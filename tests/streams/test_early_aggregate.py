@@ -236,7 +236,7 @@ def test_what_cannot_be_told_early_is_refused() -> None:
         grouped.aggregate_early(patience=5)
     with pytest.raises(PlanError, match="this is not an aggregate"):
         grouped.aggregate_early(patience=5, n=sw.count)  # type: ignore[arg-type]
-    with pytest.raises(PlanError, match="aggregate_early sums up windows"):
+    with pytest.raises(PlanError, match="aggregate_early needs windows"):
         rows.group_by("k").aggregate_early(patience=5, n=sw.count())
     with pytest.raises(NeedsOrder, match="the answers of this step would never become final"):
         grouped.aggregate_early(n=sw.count())
