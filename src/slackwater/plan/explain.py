@@ -27,7 +27,7 @@ def facts_of(node: Node) -> str:
 
 
 def runs_once(node: Node) -> str:  # noqa: ARG001 - as every step does in process
-    """What is said of a step that was shown before."""
+    """What stands for a step that was shown before."""
     return "shown above; runs once"
 
 
@@ -38,7 +38,7 @@ class Drawing:
     names: Mapping[Node, str]
     columns: Sequence[Callable[[Node], str]]
     again: Callable[[Node], str] = runs_once
-    """What is said of a step that was shown before."""
+    """What stands for a step that was shown before."""
 
     _shown: set[Node] = field(default_factory=set, init=False)
 

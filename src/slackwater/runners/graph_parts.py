@@ -128,7 +128,7 @@ class Step(Output):
         return min(super().wanted_from(), *(output.wanted_from() for output in self.side.values()), FOREVER)
 
     def ignore_before(self, bound: Instant) -> None:
-        """Tell the operator what nobody is interested in; it may let go of what it holds."""
+        """Let the operator know what nobody is interested in; it may let go of what it holds."""
         self.operator.ignore_before(bound)
         self.counters.buffered = self.operator.buffered()
 

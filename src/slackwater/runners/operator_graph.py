@@ -203,7 +203,7 @@ class OperatorGraph:
                     run(step)
 
     def end_all(self) -> None:
-        """Tell every step that all its inputs have ended, at one moment: nothing will be put in any more.
+        """End all inputs of every step, at one moment: nothing will be put in any more.
 
         Producers come first, and a step learns of its first end when all is in that they have flushed.
         """
@@ -235,7 +235,7 @@ def take_first(arc: Arc) -> Emission:
 
 
 def end_input(arc: Arc) -> Emission:
-    """Tell a step that an input has ended; a replica that nobody listens to has left already."""
+    """End an input of a step; a replica that nobody listens to has left already."""
     if not arc.attached:
         return NOTHING
     arc.ended = True

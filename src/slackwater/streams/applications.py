@@ -44,7 +44,7 @@ def high_availability(first: Replica, second: Replica, *others: Replica, attacha
 
 
 def fast_availability(first: Replica, second: Replica, *others: Replica) -> OrderedStream | RevisedStream:
-    """Tell each event as soon as the fastest of several copies does, whichever that is at the moment.
+    """Emit each event as soon as the fastest of several copies does, whichever that is at the moment.
 
     Copies that come in order, with a key, stay in order. Of others an event goes out before it is sure: it may be
     revised when the copies turn out to disagree with the one that was first. `settle()` waits until it is.

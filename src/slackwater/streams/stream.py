@@ -87,7 +87,7 @@ class Stream:
           Spark it says besides how many shards there are, which columns decide the shard of a row and why, where each
           step is done (by Spark itself, in the map tasks that read rows, in shards), where rows are summed up, and how
           often they go through Python. No query is started, and no row is read.
-        - `shards`: as many as start() would be told, on Spark.
+        - `shards`: as many as start() would be given, on Spark.
 
         >>> import slackwater as sw
         >>> rows = sw.stream([{"at": 1, "k": "a"}], time="at", name="clicks")

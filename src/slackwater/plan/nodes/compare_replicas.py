@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CompareReplicas(StepNode):
-    """Tells what replicas of one stream do not agree on."""
+    """Names what replicas of one stream do not agree on."""
 
     replicas: tuple[Node, ...]
     verb = "compare_replicas"

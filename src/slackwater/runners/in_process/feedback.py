@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def pass_back(step: Step) -> None:
-    """Tell all producers above a step what it is not interested in, as far as that is news."""
+    """Let all producers above a step know what it is not interested in, as far as that is news."""
     ahead = [step]
     while ahead:
         consumer = ahead.pop()
@@ -36,7 +36,7 @@ def pass_back(step: Step) -> None:
 
 
 def pass_back_from_sinks(outputs: Iterable[tuple[Output, Output]], bound: Instant) -> None:
-    """Tell the producers of some outputs what those who take the results are not interested in any more."""
+    """Let the producers of some outputs know what those who take the results are not interested in."""
     for producer, output in outputs:
         output.sinks_want_from = max(output.sinks_want_from, bound)
         if _pass_to(producer) and isinstance(producer, Step):
@@ -44,7 +44,7 @@ def pass_back_from_sinks(outputs: Iterable[tuple[Output, Output]], bound: Instan
 
 
 def _pass_to(producer: Output) -> bool:
-    """Tell a producer what none of its consumers is interested in; say whether that was news."""
+    """Let a producer know what none of its consumers is interested in; return whether that was news."""
     bound = producer.wanted_from()
     if bound <= producer.ignored_before:
         return False

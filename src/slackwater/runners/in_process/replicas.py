@@ -186,7 +186,7 @@ class Replicas:
                     raise PlanError(message("this replica shares a step with others, and cannot be replaced", facts))
 
     def mark_end_untrusted(self, source: SourceDriver) -> None:
-        """Tell who reads replicas which of them get nothing but flushes any more, now that a source has ended."""
+        """Let readers of replicas know which of them get only flushes, now that a source has ended."""
         for step, node in self._graph.nodes.items():
             if not isinstance(node, MergeReplicas | CompareReplicas):
                 continue

@@ -52,12 +52,12 @@ def explain(roots: Sequence[Node], shards: int | None = None) -> str:
 
 
 def _again(node: Node, places: Mapping[Node, str]) -> str:
-    """What is said of a step that was shown before: what several ways into the shards have, each does for itself."""
+    """What stands for a step that was shown before: what several ways into the shards have, each does for itself."""
     return "shown above; done again for this patience" if node in places else runs_once(node)
 
 
 def _facts(plan: ShardPlan, *, known: bool, asked: bool) -> Iterator[tuple[str, str]]:
-    """What is to be said of the whole plan."""
+    """What holds of the whole plan."""
     yield "shards", _shards(plan, known=known, asked=asked)
     yield "cadence", "once for each micro-batch, whatever a step says that it does by default"
     groups = [pipeline.summed_up for pipeline in plan.pipelines if pipeline.summed_up is not None]

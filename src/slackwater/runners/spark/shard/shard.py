@@ -126,7 +126,7 @@ class Shard:
         yield from self._handed_out()
 
     def _mark_ends_untrusted(self) -> None:
-        """Tell merges and comparisons that what comes from their replicas now is no more than a flush."""
+        """Let merges and comparisons know that what comes from their replicas now is only a flush."""
         for step in self._graph.steps:
             operator = step.operator
             if isinstance(operator, ReplicaMerge | CompareReplicasOperator):
