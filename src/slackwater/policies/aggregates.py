@@ -56,27 +56,57 @@ def count(column: str | None = None) -> Aggregate:
 
 
 def sum(column: str) -> Aggregate:  # noqa: A001 - users write sw.sum("x"), as in SQL
-    """Add up a column of numbers: integers to int64, floats to float64, decimals to decimals of 38 digits."""
+    """Add up a column of numbers: integers to int64, floats to float64, decimals to decimals of 38 digits.
+
+    >>> import slackwater as sw
+    >>> rows = sw.stream([{"at": at, "x": x} for at, x in ((1, 5), (2, 1), (3, 2))], time="at").assume_ordered()
+    >>> rows.tumbling(10).aggregate(x=sw.sum("x")).run().table["x"].to_pylist()
+    [8]
+    """
     return Aggregate(Function.SUM, column)
 
 
 def min(column: str) -> Aggregate:  # noqa: A001 - users write sw.min("x"), as in SQL
-    """Find the least value."""
+    """Find the least value.
+
+    >>> import slackwater as sw
+    >>> rows = sw.stream([{"at": at, "x": x} for at, x in ((1, 5), (2, 1), (3, 2))], time="at").assume_ordered()
+    >>> rows.tumbling(10).aggregate(x=sw.min("x")).run().table["x"].to_pylist()
+    [1]
+    """
     return Aggregate(Function.MIN, column)
 
 
 def max(column: str) -> Aggregate:  # noqa: A001 - users write sw.max("x"), as in SQL
-    """Find the greatest value."""
+    """Find the greatest value.
+
+    >>> import slackwater as sw
+    >>> rows = sw.stream([{"at": at, "x": x} for at, x in ((1, 5), (2, 1), (3, 2))], time="at").assume_ordered()
+    >>> rows.tumbling(10).aggregate(x=sw.max("x")).run().table["x"].to_pylist()
+    [5]
+    """
     return Aggregate(Function.MAX, column)
 
 
 def mean(column: str) -> Aggregate:
-    """Average a column of numbers, as float64."""
+    """Average a column of numbers, as float64.
+
+    >>> import slackwater as sw
+    >>> rows = sw.stream([{"at": at, "x": x} for at, x in ((1, 5), (2, 1), (3, 2))], time="at").assume_ordered()
+    >>> rows.tumbling(10).aggregate(x=sw.mean("x")).run().table["x"].to_pylist()
+    [2.6666666666666665]
+    """
     return Aggregate(Function.MEAN, column)
 
 
 def count_distinct(column: str) -> Aggregate:
-    """Count the different values of a column. Cost: every different value is held while its window is open."""
+    """Count the different values of a column. Cost: every different value is held while its window is open.
+
+    >>> import slackwater as sw
+    >>> rows = sw.stream([{"at": at, "x": x} for at, x in ((1, 5), (2, 1), (3, 2))], time="at").assume_ordered()
+    >>> rows.tumbling(10).aggregate(x=sw.count_distinct("x")).run().table["x"].to_pylist()
+    [3]
+    """
     return Aggregate(Function.COUNT_DISTINCT, column)
 
 

@@ -75,45 +75,81 @@ class Agreement:
 
     @classmethod
     def first(cls) -> Agreement:
-        """Emit an event as soon as one replica has it: the earliest answers. The right choice if unsure."""
+        """Emit an event as soon as one replica has it: the earliest answers. The right choice if unsure.
+
+        >>> print(Agreement.first())
+        emitted when enough replicas have it (one of them), revisions: none
+        """
         return cls()
 
     @classmethod
     def quorum_of(cls, fraction: float) -> Agreement:
-        """Emit an event when this fraction of the replicas has it: fewer events that are taken back later."""
+        """Emit an event when this fraction of the replicas has it: fewer events that are taken back later.
+
+        >>> print(Agreement.quorum_of(0.5))
+        emitted when enough replicas have it (half of them), revisions: none
+        """
         return cls(quorum=fraction)
 
     @classmethod
     def leading(cls) -> Agreement:
-        """Emit what the replica has that is complete furthest by its punctuations."""
+        """Emit what the replica has that is complete furthest by its punctuations.
+
+        >>> print(Agreement.leading())
+        emitted when the replica has it that is complete furthest, revisions: none
+        """
         return cls(Emit.LEADING)
 
     @classmethod
     def newest(cls) -> Agreement:
-        """Emit what the replica has that has come to the latest event."""
+        """Emit what the replica has that has come to the latest event.
+
+        >>> print(Agreement.newest())
+        emitted when the replica has it that has come to the latest event, revisions: none
+        """
         return cls(Emit.NEWEST)
 
     @classmethod
     def fullest(cls) -> Agreement:
-        """Emit what the replica has that has most events."""
+        """Emit what the replica has that has most events.
+
+        >>> print(Agreement.fullest())
+        emitted when the replica has it that has most events, revisions: none
+        """
         return cls(Emit.FULLEST)
 
     @classmethod
     def half_frozen(cls) -> Agreement:
-        """Emit an event when a replica guarantees by a punctuation that there is one: no event is ever taken back."""
+        """Emit an event when a replica guarantees by a punctuation that there is one: no event is ever taken back.
+
+        >>> print(Agreement.half_frozen())
+        emitted when a punctuation of some replica guarantees that there is such an event, revisions: none
+        """
         return cls(Emit.HALF_FROZEN)
 
     @classmethod
     def frozen(cls) -> Agreement:
-        """Emit an event when a replica guarantees by a punctuation that it will not change: no revisions at all."""
+        """Emit an event when a replica guarantees by a punctuation that it will not change: no revisions at all.
+
+        >>> print(Agreement.frozen())
+        emitted when a punctuation of some replica guarantees that it will not change, revisions: none
+        """
         return cls(Emit.FROZEN)
 
     def revising(self, revise: Revise) -> Agreement:
-        """The same, with other revisions emitted before they freeze."""
+        """The same, with other revisions emitted before they freeze.
+
+        >>> print(Agreement.first().revising(Revise.ALWAYS))
+        emitted when enough replicas have it (one of them), revisions: all
+        """
         return replace(self, revise=revise)
 
     def lagging(self, lag: Length) -> Agreement:
-        """The same, with punctuations that stay behind by so much: less to be corrected, complete later."""
+        """The same, with punctuations that stay behind by so much: less to be corrected, complete later.
+
+        >>> Agreement.first().lagging("5s").lag
+        '5s'
+        """
         return replace(self, lag=lag)
 
     def __str__(self) -> str:

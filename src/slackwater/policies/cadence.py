@@ -73,6 +73,9 @@ class Every:
 
         Choose it when batches mean something, such as the micro-batches of Spark. Which rows are late then depends on
         how the stream was cut.
+
+        >>> str(Every.batch())
+        'every batch'
         """
         return cls(CadenceUnit.BATCH)
 

@@ -37,12 +37,24 @@ class Late:
 
         The late output has the columns of the stream, then `late_bound` and `late_by`. A null `late_by` means that the
         row had no time: see `untimed_is_late` of stream().
+
+        >>> import slackwater as sw
+        >>> rows = sw.stream([{"at": 1}, {"at": 20}, {"at": 3}], time="at")
+        >>> rows.sort(patience=5, late=sw.Late.divert()).run().late.to_pylist()
+        [{'at': 3, 'late_bound': 15, 'late_by': 12}]
         """
         return cls(LateAction.DIVERTED)
 
     @classmethod
     def drop(cls) -> Late:
-        """Leave them out; they are only counted. Choose it when nobody will ever look at them."""
+        """Leave them out; they are only counted. Choose it when nobody will ever look at them.
+
+        >>> import slackwater as sw
+        >>> rows = sw.stream([{"at": 1}, {"at": 20}, {"at": 3}], time="at")
+        >>> result = rows.sort(patience=5, late=sw.Late.drop()).run()
+        >>> result.table["at"].to_pylist(), result.late
+        ([1, 20], {})
+        """
         return cls(LateAction.DROPPED)
 
     @classmethod
@@ -51,6 +63,11 @@ class Late:
 
         An event that lasts, and has ended by then, would be left with no time at all: it is dropped and counted. So is
         a row without a time that comes before there is a bound to move it to.
+
+        >>> import slackwater as sw
+        >>> rows = sw.stream([{"at": 1}, {"at": 20}, {"at": 3}], time="at")
+        >>> rows.sort(patience=5, late=sw.Late.adjust()).run().table["at"].to_pylist()
+        [1, 15, 20]
         """
         return cls(LateAction.ADJUSTED)
 
@@ -59,6 +76,14 @@ class Late:
         """Stop the query at the first one, with LateEvent. Choose it when the source guarantees that there is none.
 
         A row that is late because it has no time stops it with BadTime.
+
+        >>> import slackwater as sw
+        >>> rows = sw.stream([{"at": 1}, {"at": 20}, {"at": 3}], time="at")
+        >>> try:
+        ...     rows.sort(patience=5, late=sw.Late.raise_error()).run()
+        ... except sw.errors.LateEvent as late:
+        ...     print("stopped by", type(late).__name__)
+        stopped by LateEvent
         """
         return cls(LateAction.REFUSED)
 

@@ -31,12 +31,26 @@ class LeftOutRows:
 
         Choose it to find out what only one replica has. Rows of a replica that lags are no longer left out before they
         are computed, so that it costs more work; it costs no memory.
+
+        >>> import slackwater as sw
+        >>> def replica(*times):
+        ...     return sw.stream([{"at": at} for at in times], time="at").assume_ordered(strictly=True)
+        >>> merged = sw.merge_replicas(replica(1, 3), replica(1, 3), left_out=sw.LeftOutRows.divert())
+        >>> merged.run().left_out.schema.names
+        ['at', 'replica', 'left_out']
         """
         return cls(diverted=True)
 
     @classmethod
     def drop(cls) -> LeftOutRows:
-        """Leave them out; they are only counted. Right for replicas that are true copies."""
+        """Leave them out; they are only counted. Right for replicas that are true copies.
+
+        >>> import slackwater as sw
+        >>> def replica(*times):
+        ...     return sw.stream([{"at": at} for at in times], time="at").assume_ordered(strictly=True)
+        >>> sw.merge_replicas(replica(1, 3), replica(1, 3), left_out=sw.LeftOutRows.drop()).run().left_out
+        {}
+        """
         return cls(diverted=False)
 
     def __str__(self) -> str:

@@ -37,12 +37,20 @@ class Punctuations:
 
     @classmethod
     def none(cls) -> Punctuations:
-        """Never. Choose it when the source carries its own punctuations, or nobody waits for it."""
+        """Never. Choose it when the source carries its own punctuations, or nobody waits for it.
+
+        >>> str(Punctuations.none())
+        'never'
+        """
         return cls(When.NEVER)
 
     @classmethod
     def periodic(cls, every: Length, skew: Length | None = None) -> Punctuations:
-        """Once per period, needed or not. Choose it when somebody outside counts on a steady beat."""
+        """Once per period, needed or not. Choose it when somebody outside counts on a steady beat.
+
+        >>> str(Punctuations.periodic("10s", skew="2s"))
+        'periodic every 10s, skew 2s'
+        """
         period = _calendar(every)
         if not period:
             raise BadDuration(message("a period needs a length above zero", {"got": repr(every)}))

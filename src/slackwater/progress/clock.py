@@ -26,7 +26,12 @@ class SystemClock:
         self._latest: Instant = 0
 
     def now(self) -> Instant:
-        """Return microseconds since 1970, never less than before."""
+        """Return microseconds since 1970, never less than before.
+
+        >>> clock = SystemClock()
+        >>> clock.now() <= clock.now()
+        True
+        """
         instant = time.time_ns() // 1_000
         self._latest = max(self._latest, instant)
         return self._latest
@@ -69,11 +74,21 @@ class ManualClock:
         self._now = start
 
     def now(self) -> Instant:
-        """Return the instant last set."""
+        """Return the instant last set.
+
+        >>> ManualClock(5).now()
+        5
+        """
         return self._now
 
     def advance(self, by: Duration) -> None:
-        """Move forward; a clock never goes back."""
+        """Move forward; a clock never goes back.
+
+        >>> clock = ManualClock(5)
+        >>> clock.advance(2)
+        >>> clock.now()
+        7
+        """
         if by < 0:
             raise ValueError(f"a clock never goes back: cannot advance by {by}")
         self._now += by

@@ -93,7 +93,18 @@ class PushSource:
         return self._closed and not self._arrived and self._failure is None
 
     def push(self, rows: Rows, timeout: float | None = None) -> None:
-        """Add rows; they arrive now. Blocks while the source is full, at most `timeout` seconds."""
+        """Add rows; they arrive now. Blocks while the source is full, at most `timeout` seconds.
+
+        - `rows`: a mapping, a list of mappings, an Arrow table or a batch, of the columns of the source.
+
+        >>> source = PushSource({"x": pa.int64()}, capacity=2)
+        >>> source.push([{"x": 1}, {"x": 2}])
+        >>> try:
+        ...     source.push({"x": 3}, timeout=0)
+        ... except TimeoutError:
+        ...     print("full")
+        full
+        """
         batches = [self._checked(batch) for batch in self._as_batches(rows) if batch.num_rows]
         with self._lock:
             for taken, batch in enumerate(batches):
@@ -138,7 +149,13 @@ class PushSource:
         self._wake()
 
     def close(self) -> None:
-        """Say that no more rows will come."""
+        """Say that no more rows will come.
+
+        >>> source = PushSource({"x": pa.int64()})
+        >>> source.close()
+        >>> source.ended
+        True
+        """
         with self._lock:
             self._closed = True
             self._has_room.notify_all()

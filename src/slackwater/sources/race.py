@@ -74,7 +74,16 @@ class Race:
         ]
 
     def run_plan(self, plan: int) -> None:
-        """Drive a plan to its end, in the calling thread, or until nobody reads the merged stream any more."""
+        """Drive a plan to its end, in the calling thread, or until nobody reads the merged stream any more.
+
+        >>> import slackwater as sw
+        >>> rows = sw.stream([{"at": at} for at in range(10)], time="at").assume_ordered()
+        >>> race = sw.Race(rows, rows.select())
+        >>> race.run_plan(0)
+        >>> race.run_plan(1)
+        >>> race.merged.run().table.num_rows
+        10
+        """
         source, query = self._sources[plan], self._queries[plan]
         try:
             with query:
@@ -88,7 +97,16 @@ class Race:
             source.close()
 
     def step(self, plan: int) -> bool:
-        """Let a plan take a batch from each of its sources; say whether there may be more to do now."""
+        """Let a plan take a batch from each of its sources; say whether there may be more to do now.
+
+        >>> import slackwater as sw
+        >>> rows = sw.stream([{"at": at} for at in range(10)], time="at").assume_ordered()
+        >>> race = sw.Race(rows, batch_rows=4)
+        >>> while race.step(0):
+        ...     pass
+        >>> race.merged.run().table.num_rows
+        10
+        """
         source, query = self._sources[plan], self._queries[plan]
         if self._feedback:
             query.ignore_before(source.wanted_from)

@@ -90,6 +90,12 @@ def arrivals(
 
     The stamp is the time column "arrived_at". A step that waits for this source may ask it how far it has come; it
     then punctuates up to the present (on-demand punctuations, the default).
+
+    - `source`, `name` and `schema` are those of stream(); `punctuations` says when the source promises how far it is.
+
+    >>> import slackwater as sw
+    >>> sw.arrivals([{"user": "ann"}]).run(clock=sw.ManualClock(5_000_000)).table["arrived_at"].to_pylist()[0].second
+    5
     """
     feed = feed_of(source, name, schema)
     return OrderedStream(_without_times(feed, name, Stamps.INTERNAL, punctuations or Punctuations.on_demand()))
@@ -99,6 +105,10 @@ def unstamped(source: Any, *, name: str | None = None, schema: pa.Schema | None 
     """Make a stream whose events have no times until a step needs them (latent time-stamps).
 
     Rows pass a union as they come. A step that needs times stamps them with the time at which it processes them.
+
+    >>> import slackwater as sw
+    >>> sw.unstamped([{"user": "ann"}, {"user": "bob"}]).run().table["user"].to_pylist()
+    ['ann', 'bob']
     """
     feed = feed_of(source, name, schema)
     return OrderedStream(_without_times(feed, name, Stamps.LATENT, Punctuations.none()))

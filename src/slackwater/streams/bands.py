@@ -79,11 +79,23 @@ class PatienceBands(Sequence[OrderedStream]):
         return len(self.streams)
 
     def explain(self, runner: Literal["in_process", "spark"] | None = None, *, shards: int | None = None) -> str:
-        """Return the plan of all, as text; what they share is shown once. See `OrderedStream.explain`."""
+        """Return the plan of all, as text; what they share is shown once. See `OrderedStream.explain`.
+
+        >>> import slackwater as sw
+        >>> bands = sw.stream([{"at": 1}], time="at").in_bands(5, 20)
+        >>> bands.explain().count("punctuate#1 patience=5, 20")
+        1
+        """
         return explained(*(stream.node for stream in self.streams), runner=runner, shards=shards)
 
     def run(self, clock: Clock | None = None) -> list[Result]:
-        """Run all to the end, and return a result for each."""
+        """Run all to the end, and return a result for each.
+
+        >>> import slackwater as sw
+        >>> bands = sw.stream([{"at": at} for at in (1, 12, 3)], time="at").in_bands(5, 20)
+        >>> [result.table["at"].to_pylist() for result in bands.run()]
+        [[1, 12], [1, 3, 12]]
+        """
         return run_together(*self.streams, clock=clock)
 
     def open(
@@ -97,7 +109,15 @@ class PatienceBands(Sequence[OrderedStream]):
         batch_rows: int = BATCH_ROWS,
         buffer_limit: int = BUFFER_LIMIT,
     ) -> Query:
-        """Start a live query that calls back with the rows of every stream as they come. See `OrderedStream.open`."""
+        """Start a live query that calls back with the rows of every stream as they come. See `OrderedStream.open`.
+
+        >>> import slackwater as sw
+        >>> bands = sw.stream([{"at": at} for at in (1, 12, 3)], time="at").in_bands(5, 20)
+        >>> seen = []
+        >>> bands.open(lambda rows: seen.extend(rows["at"].to_pylist()), on_late=print).close()
+        >>> sorted(seen)
+        [1, 1, 3, 12, 12]
+        """
         outputs = [(stream, on_batch) for stream in self.streams]
         return Query(outputs, clock, resume, on_late, on_left_out, batch_rows=batch_rows, buffer_limit=buffer_limit)
 
@@ -122,6 +142,25 @@ class PatienceBands(Sequence[OrderedStream]):
 
         One sink takes the rows of all streams, and writes those of a micro-batch at once, which is faster. Answers say
         in their column `band` which stream they are from. Everything else is as in `OrderedStream.start`.
+
+        >>> import slackwater as sw
+        >>> spark.createDataFrame([(1,), (12,), (3,)], "at long").coalesce(1).write.parquet(f"{folder}/in")
+        >>> rows = sw.stream(spark.readStream.schema("at long").parquet(f"{folder}/in"), time="at")
+        >>> query = (
+        ...     rows.tumbling(10)
+        ...     .in_bands(5, 20, late=sw.Late.drop(), n=sw.count())
+        ...     .start(
+        ...         checkpoint=f"{folder}/checkpoint",
+        ...         main=f"{folder}/counts",
+        ...         trigger={"availableNow": True},
+        ...         at_end="flush",
+        ...         shards=1,
+        ...     )
+        ... )
+        >>> query.wait()
+        True
+        >>> sorted((row.band, row.n) for row in spark.read.parquet(f"{folder}/counts").collect())
+        [(0, 1), (0, 2), (1, 1), (1, 2)]
         """
         sinks = main if isinstance(main, list) else [main] * len(self.streams)
         if len(sinks) != len(self.streams):

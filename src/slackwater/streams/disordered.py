@@ -165,6 +165,15 @@ class DisorderedStream(EventStream):
         Answers have a column `band`: of two for the same window and key, the one of the greater band replaces the
         other. Rows too late for the last patience are treated as by sort(). On Spark it is cheaper to drop them: then
         rows of tumbling windows are summed up where they are read, and only sums are moved.
+
+        - `patiences`: how long each stream waits, the shortest first; `every` and `late` are those of sort().
+        - `aggregates`: what is summed up, by name; or `partial` and `merge`, a query of your own.
+
+        >>> import slackwater as sw
+        >>> rows = sw.stream([{"at": at} for at in (1, 12, 3, 25, 14, 2)], time="at")
+        >>> soon, final = rows.tumbling(10).in_bands(5, 20, n=sw.count()).run()
+        >>> soon.table["n"].to_pylist(), final.table["n"].to_pylist()
+        ([2, 1, 1], [3, 2, 1])
         """
         from slackwater.streams import bands
 

@@ -66,6 +66,14 @@ class EventStream(Stream):
         Positional expressions keep the name that Narwhals gives them; functions from an Arrow batch to an array need
         a name: `select("carrier", speed=nw.col("distance") / nw.col("air_time"))`. As with where(), computations
         treat each row by itself and are tried on made-up rows first.
+
+        - `columns`: names of columns to keep, or Narwhals expressions, which keep the name that Narwhals gives them.
+        - `computed`: further columns by name, each the name of another, an expression, or a function.
+
+        >>> import narwhals as nw, slackwater as sw
+        >>> flights = sw.stream([{"at": 1, "carrier": "AA", "km": 900, "hours": 2}], time="at")
+        >>> flights.select("carrier", speed=nw.col("km") / nw.col("hours")).run().table.to_pylist()
+        [{'at': 1, 'carrier': 'AA', 'speed': 450.0}]
         """
         return type(self)(Select(self.node, name_outputs(columns, computed, self.node.schema)))
 
@@ -113,6 +121,14 @@ class EventStream(Stream):
         The rows are not ordered by their windows any more. After an ordered stream, punctuations say which windows
         are complete, so that aggregate() may follow: it sums up each event once, however many windows share it. Other
         steps get a copy of the event for each of its windows, of which there may be a million at most.
+
+        - `size`: how long a window is; `hop`: how far its start is from that of the next; `offset` shifts all windows.
+
+        >>> import slackwater as sw
+        >>> ordered = sw.stream([{"at": at} for at in (1, 7, 12)], time="at").assume_ordered()
+        >>> counts = ordered.hopping(10, 5).aggregate(n=sw.count()).run().table
+        >>> counts["window_start"].to_pylist(), counts["n"].to_pylist()
+        ([-5, 0, 5, 10], [1, 2, 2, 1])
         """
         from slackwater.streams.disordered import DisorderedStream
 
@@ -124,6 +140,16 @@ class EventStream(Stream):
 
         An aggregate behind it sums up every span in which the living events do not change; its work grows with the
         number of events that live at once.
+
+        - `size`: how long each event lasts, from its time on.
+
+        >>> import slackwater as sw
+        >>> ordered = sw.stream([{"at": 1}, {"at": 4}], time="at").assume_ordered()
+        >>> for row in ordered.sliding(5).aggregate(n=sw.count()).run().table.to_pylist():
+        ...     print(*row.values())
+        1 4 1
+        4 6 2
+        6 9 1
         """
         return type(self)(AssignWindow(stamped(self.node), Sliding(self._length(size))))
 
@@ -166,11 +192,26 @@ class EventStream(Stream):
     # ---- in order of time ------------------------------------------------------------------------------------------
 
     def group_by(self, *keys: str) -> GroupedStream:
-        """Aggregate per value of these columns: `group_by("carrier").aggregate(n=sw.count())`."""
+        """Aggregate per value of these columns: `group_by("carrier").aggregate(n=sw.count())`.
+
+        >>> import slackwater as sw
+        >>> rows = [{"at": 1, "k": "a"}, {"at": 4, "k": "b"}, {"at": 5, "k": "a"}]
+        >>> per_key = sw.stream(rows, time="at").assume_ordered().tumbling(10).group_by("k")
+        >>> sorted(per_key.aggregate(n=sw.count()).run().table["n"].to_pylist())
+        [1, 2]
+        """
         return GroupedStream(self.node, keys)
 
     def aggregate(self, **aggregates: Aggregate) -> OrderedStream:
-        """Sum up the events of each window, or of each span in which the set of living events does not change."""
+        """Sum up the events of each window, or of each span in which the set of living events does not change.
+
+        - `aggregates`: the columns of the answer by name: `n=sw.count()`, `speed=sw.mean("speed")`.
+
+        >>> import slackwater as sw
+        >>> ordered = sw.stream([{"at": 1, "v": 3}, {"at": 4, "v": 5}, {"at": 12, "v": 1}], time="at").assume_ordered()
+        >>> ordered.tumbling(10).aggregate(n=sw.count(), most=sw.max("v")).run().table.to_pylist()[0]
+        {'window_start': 0, 'window_end': 10, 'n': 2, 'most': 5}
+        """
         return GroupedStream(self.node, ()).aggregate(**aggregates)
 
     def top_rows(self, k: int, *, by: str) -> OrderedStream:
@@ -218,7 +259,15 @@ class EventStream(Stream):
         return OrderedStream(MapWindows(stamped(self.node), function, schema, any_order))
 
     def union(self, *others: EventStream) -> OrderedStream:
-        """Put streams of the same columns together, in order of time. See `slackwater.union`."""
+        """Put streams of the same columns together, in order of time. See `slackwater.union`.
+
+        >>> import slackwater as sw
+        >>> odd, even = (
+        ...     sw.stream([{"at": at} for at in times], time="at").assume_ordered() for times in ((1, 3), (2, 4))
+        ... )
+        >>> odd.union(even).run().table["at"].to_pylist()
+        [1, 2, 3, 4]
+        """
         from slackwater.streams.ordered import OrderedStream
 
         nodes = [with_wide_dictionaries(_node_of(stream, "union")) for stream in (self, *others)]
@@ -246,6 +295,18 @@ class EventStream(Stream):
         """Pair each event with the first strictly later one of `then` that agrees on `on` and comes within the time.
 
         The pair happens when the second event does. Several simultaneous first ones make several pairs.
+
+        - `then`: the stream of second events.
+        - `within`: how much later they may be.
+        - `on`: columns that both must agree on.
+
+        >>> import narwhals as nw, slackwater as sw
+        >>> rows = [{"at": 1, "user": "ann", "do": "look"}, {"at": 3, "user": "bob", "do": "buy"}]
+        >>> rows += [{"at": 4, "user": "ann", "do": "buy"}]
+        >>> ordered = sw.stream(rows, time="at").assume_ordered()
+        >>> looks, buys = (ordered.where(nw.col("do") == do) for do in ("look", "buy"))
+        >>> looks.followed_by(buys, on="user", within=5).run().table["matched_at"].to_pylist()
+        [4]
         """
         from slackwater.streams.ordered import OrderedStream
 

@@ -38,6 +38,22 @@ def start_together(
 
     What they share is done once. Streams with the same columns may have the same sink: what a micro-batch has for it is
     written at once. The rest is as for Stream.start().
+
+    >>> import slackwater as sw
+    >>> spark.createDataFrame([(1,), (3,), (2,)], "at long").coalesce(1).write.parquet(f"{folder}/in")
+    >>> ordered = sw.stream(spark.readStream.schema("at long").parquet(f"{folder}/in"), time="at").sort(patience=5)
+    >>> query = sw.start_together(
+    ...     [(ordered, f"{folder}/rows"), (ordered.tumbling(10).aggregate(n=sw.count()), f"{folder}/counts")],
+    ...     checkpoint=f"{folder}/checkpoint",
+    ...     late=f"{folder}/late",
+    ...     trigger={"availableNow": True},
+    ...     at_end="flush",
+    ...     shards=1,
+    ... )
+    >>> query.wait()
+    True
+    >>> spark.read.parquet(f"{folder}/rows").count(), spark.read.parquet(f"{folder}/counts").first().n
+    (3, 3)
     """
     return _spark_runner().start_together(
         streams,
@@ -87,6 +103,13 @@ def parquet_files(
     Files of local and mounted folders are opened as they are. Of `s3:`, `s3a:`, `gs:` and `hdfs:` Spark finds the files
     with its own settings, and workers open them by Arrow's file systems, with what these find: keys of the environment,
     for `hdfs:` libhdfs and Java. Other file systems (`dbfs:`, `wasbs:`, `abfss:`) are refused; let Spark read them.
+
+    >>> import slackwater as sw
+    >>> spark.createDataFrame([(1, "a")], "at long, k string").write.parquet(f"{folder}/in")
+    >>> files = sw.parquet_files(spark, f"{folder}/in", streaming=False)
+    >>> ordered = sw.stream(files, time="at").sort(patience=5, late=sw.Late.drop())
+    >>> ordered.to_spark(shards=1).collect()
+    [Row(at=1, k='a')]
     """
     return _spark_runner().parquet_files(session, path, schema=schema, streaming=streaming, **options)
 

@@ -9,7 +9,13 @@ class OrderedStream(EventStream):
     """A stream in order of time, with or without ties."""
 
     def settle(self) -> OrderedStream:
-        """Return the stream itself: it is in order, and none of its events is revised. See `RevisedStream.settle`."""
+        """Return the stream itself: it is in order, and none of its events is revised. See `RevisedStream.settle`.
+
+        >>> import slackwater as sw
+        >>> ordered = sw.stream([{"at": 1}], time="at").assume_ordered()
+        >>> ordered.settle() is ordered
+        True
+        """
         return self
 
 

@@ -106,13 +106,26 @@ class Query:
         """Do all that can be done with what is there now, finite sources read to their end; never waits for more.
 
         Ctrl-C stops it between two steps, by `errors.Interrupted`; the query can go on.
+
+        >>> import slackwater as sw
+        >>> query = sw.stream([{"at": 1}, {"at": 2}], time="at").open(lambda rows: print(rows["at"].to_pylist()))
+        >>> query.work()
+        [1, 2]
         """
         with DeferredInterrupt() as stop:
             self._runner.work(lambda: stop.came)
         self._stop_if(stop)
 
     def step(self) -> bool:
-        """Read each source at most once, as far as its rows go; say whether there may be more to do now."""
+        """Read each source at most once, as far as its rows go; say whether there may be more to do now.
+
+        >>> import slackwater as sw
+        >>> rows = sw.stream([{"at": 1}, {"at": 2}], time="at")
+        >>> query = rows.open(lambda rows: print(rows["at"].to_pylist()), batch_rows=1)
+        >>> query.step()
+        [1]
+        True
+        """
         with DeferredInterrupt() as stop:
             more = self._runner.step()
         self._stop_if(stop)
@@ -144,7 +157,18 @@ class Query:
         return self.finished
 
     def wait_for_more(self, seconds: float | None = None) -> None:
-        """Sleep until a source or the clock gives something to do, or for so many seconds."""
+        """Sleep until a source or the clock gives something to do, or for so many seconds.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> source = sw.PushSource({"at": pa.int64()})
+        >>> query = sw.stream(source, time="at").open(lambda rows: print(rows["at"].to_pylist()))
+        >>> query.work()
+        >>> query.wait_for_more(seconds=0.01)  # nothing came
+        >>> source.push({"at": 1})
+        >>> query.wait_for_more()
+        >>> query.work()
+        [1]
+        """
         try:
             self._runner.wait(seconds)
         except KeyboardInterrupt:
@@ -192,7 +216,13 @@ class Query:
         self._runner.ignore_before(within_int64(bound))
 
     def run_to_end(self) -> Result:
-        """Work until every source has ended."""
+        """Work until every source has ended.
+
+        >>> import slackwater as sw
+        >>> query = sw.stream([{"at": 1}, {"at": 2}], time="at").open(lambda rows: None)
+        >>> query.run_to_end().counters["source#1"].rows_out
+        2
+        """
         try:
             while not self.finished:
                 self.work()
@@ -204,7 +234,14 @@ class Query:
         return Result(self._schema.empty_table(), self.counters(), self.peak_queued, self._late, self._left_out)
 
     def counters(self) -> dict[str, Counters]:
-        """What every source and step has done so far."""
+        """What every source and step has done so far.
+
+        >>> import slackwater as sw
+        >>> query = sw.stream([{"at": 1}, {"at": 9}], time="at").sort(patience=5).open(lambda rows: None, on_late=print)
+        >>> _ = query.step()
+        >>> query.counters()["sort#1"].buffered
+        1
+        """
         return self._runner.counters()
 
     def attach(self, replica: Stream, *, complete_from: Moment, instead_of: Stream | None = None) -> None:
@@ -241,6 +278,14 @@ class Query:
         """Listen to a replica of a merge no longer. What it sends is read, and dropped, until it is attached again.
 
         The only replica that is attached cannot be detached. If all others have ended, the merged stream ends.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> sources = [sw.PushSource({"at": pa.int64()}, name=name) for name in ("blue", "green")]
+        >>> blue, green = (sw.stream(source, time="at").assume_ordered() for source in sources)
+        >>> query = sw.merge_replicas(blue, green, attachable=True).open(lambda rows: print(rows["at"].to_pylist()))
+        >>> query.detach(green)
+        >>> [one.attached for one in query.replicas()]
+        [True, False]
         """
         self._runner.detach(_node_of(replica))
 
@@ -261,19 +306,61 @@ class Query:
         return self._runner.replicas()
 
     def waits_to_join(self, replica: Stream) -> bool:
-        """Whether a replica is attached and has not joined yet. Cost: none worth speaking of."""
+        """Whether a replica is attached and has not joined yet. Cost: none worth speaking of.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> sources = [sw.PushSource({"at": pa.int64()}, name=name) for name in ("blue", "green")]
+        >>> blue, green = (sw.stream(source, time="at").assume_ordered() for source in sources)
+        >>> query = sw.merge_replicas(blue, green, standby=[green]).open(print)
+        >>> query.attach(green, complete_from=8)
+        >>> query.waits_to_join(green)
+        True
+        """
         return self._runner.waits_to_join(_node_of(replica))
 
     def why_left(self, replica: Stream) -> str:
-        """Why a replica has left its merge, because it failed; empty if it has not, or was attached again."""
+        """Why a replica has left its merge, because it failed; empty if it has not, or was attached again.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> sources = [sw.PushSource({"at": pa.int64()}, name=name) for name in ("blue", "green")]
+        >>> blue, green = (sw.stream(source, time="at").assume_ordered() for source in sources)
+        >>> query = sw.merge_replicas(blue, green, attachable=True).open(lambda rows: None)
+        >>> sources[1].fail(ConnectionError("the broker is gone"))
+        >>> query.work()
+        >>> query.why_left(blue), query.why_left(green).partition(":")[0]
+        ('', 'SourceFailed')
+        """
         return self._runner.why_left(_node_of(replica))
 
     def snapshot(self) -> Snapshot:
-        """The state of every step, to be handed to open(resume=...). Rows not yet taken from sources are not in it."""
+        """The state of every step, to be handed to open(resume=...). Rows not yet taken from sources are not in it.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> def opened(resume=None):
+        ...     source = sw.PushSource({"at": pa.int64()})
+        ...     counts = sw.stream(source, time="at").assume_ordered().tumbling(10).aggregate(n=sw.count())
+        ...     return source, counts.open(lambda rows: print(rows["n"].to_pylist()), resume=resume)
+        >>> source, query = opened()
+        >>> source.push([{"at": 1}, {"at": 2}])
+        >>> query.work()
+        >>> source, again = opened(resume=query.snapshot())
+        >>> source.push({"at": 3})
+        >>> again.close()
+        [3]
+        """
         return self._runner.snapshot()
 
     def close(self) -> None:
-        """End live sources, let everything out that is held, as final, and close all readings."""
+        """End live sources, let everything out that is held, as final, and close all readings.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> source = sw.PushSource({"at": pa.int64()})
+        >>> ordered = sw.stream(source, time="at").sort(patience=5)
+        >>> query = ordered.open(lambda rows: print(rows["at"].to_pylist()), on_late=print)
+        >>> source.push([{"at": 3}, {"at": 1}])
+        >>> query.close()
+        [1, 3]
+        """
         self._runner.close()
 
     def stop(self) -> None:
@@ -303,6 +390,12 @@ def run_together(*streams: Stream, clock: Clock | None = None) -> list[Result]:
 
     Every result has the late rows of all steps that divert them, and the rows left out of all merges that do. An error
     that stops the run carries what was emitted before it, as `error.emitted`: one result per stream.
+
+    >>> import slackwater as sw
+    >>> ordered = sw.stream([{"at": 1}, {"at": 12}, {"at": 3}], time="at").sort(patience=20)
+    >>> rows, counts = sw.run_together(ordered, ordered.tumbling(10).aggregate(n=sw.count()))
+    >>> rows.table.num_rows, counts.table["n"].to_pylist()
+    (3, [2, 1])
     """
     if not streams or not all(hasattr(stream, "node") for stream in streams):
         facts = {"got": ", ".join(type(stream).__name__ for stream in streams) or "nothing"}

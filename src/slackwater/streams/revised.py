@@ -67,11 +67,22 @@ class RevisedStream(Stream):
         """Choose and compute columns; the time columns always stay. See `EventStream.select`.
 
         Computations see no ends: they must answer for an event and for its revisions alike.
+
+        >>> import slackwater as sw
+        >>> leases = sw.changes([{"change": "insert", "at": 1, "user": "ann", "room": 7}], time="at")
+        >>> leases.select("room").run().table.to_pylist()
+        [{'at': 1, 'room': 7, 'change': 'insert'}]
         """
         return type(self)(SelectRevised(self.node, name_outputs(columns, computed, self.node.schema)))
 
     def assume_keyed(self) -> Self:
-        """Declare that no two events have the same time and payload at once, as `changes(..., keyed=True)` does."""
+        """Declare that no two events have the same time and payload at once, as `changes(..., keyed=True)` does.
+
+        >>> import slackwater as sw
+        >>> leases = sw.changes([{"change": "insert", "at": 1, "user": "ann"}], time="at")
+        >>> leases.assume_keyed().properties.keyed
+        True
+        """
         return type(self)(AssumeKeyed(self.node))
 
     def settle(self) -> OrderedStream:
@@ -79,6 +90,11 @@ class RevisedStream(Stream):
 
         An event is sent when a punctuation shows that its end will not change any more, and all that began before it
         have been sent; at the end of the stream, everything is.
+
+        >>> import slackwater as sw
+        >>> rows = [{"change": word, "at": at} for word, at in (("insert", 5), ("insert", 1), ("remove", 5))]
+        >>> sw.changes(rows, time="at").settle().run().table.to_pylist()
+        [{'at': 1}]
         """
         return OrderedStream(Settle(with_wide_dictionaries(self.node)))
 

@@ -37,7 +37,11 @@ class OpenEvents:
         return f"waits for the ends of {self.count} events that have none, the first at {first}{who}"
 
     def of_replica(self, port: Port) -> str:
-        """How a replica stands to them."""
+        """How a replica stands to them.
+
+        >>> OpenEvents(3, 7, (0, 2)).of_replica(1)
+        'replica 1 lacks 2'
+        """
         lacks = self.lacked_by[port]
         return f"replica {port} lacks {lacks}" if lacks else f"replica {port} has all of them"
 

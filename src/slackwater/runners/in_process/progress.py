@@ -50,7 +50,11 @@ class Progress:
     """Now: the merges that events without an end hold up."""
 
     def now(self) -> list[str]:
-        """What is complete, held and read, each in a line, and what merges wait for."""
+        """What is complete, held and read, each in a line, and what merges wait for.
+
+        >>> Progress(False, 4, {"source#1": 5}, {}, total_in=9, total_out=9, total_late=0).now()
+        ['complete before 4', 'held 0', 'read up to: source#1 5']
+        """
         steps = ", ".join(f"{step} {rows}" for step, rows in self.held.items())
         held = f"held {sum(self.held.values())}" + (f": {steps}" if steps else "")
         newest = ", ".join(f"{source} {self._shown(time)}" for source, time in self.newest.items())

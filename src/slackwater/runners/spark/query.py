@@ -99,6 +99,30 @@ class SparkQuery:
     - `attach`, `detach`, `waits_to_join` and `why_left`: the sources of a query on Spark are those it was started with.
     - `replicas`: shards count replicas and do not name them; see `last_micro_batch()`.
     - `with`: a query on Spark goes on when the block that started it is left; say stop() or close().
+
+    >>> import slackwater as sw
+    >>> spark.createDataFrame([(1,), (3,), (2,)], "at long").coalesce(1).write.parquet(f"{folder}/in")
+    >>> rows = sw.stream(spark.readStream.schema("at long").parquet(f"{folder}/in"), time="at")
+    >>> query = rows.sort(patience=5).start(
+    ...     checkpoint=f"{folder}/checkpoint", main=f"{folder}/rows", late=f"{folder}/late", shards=1
+    ... )
+    >>> query.work()
+    >>> query.active, query.wait(seconds=0.1)
+    (True, False)
+    >>> print(query.progress())
+    now    complete before -2
+           held 3: all shards 3
+    total  rows in 3, out 0, late 0
+    >>> query.counters()["all shards"].rows_in, query.last_micro_batch()["batch_id"]
+    (3, 0)
+    >>> try:
+    ...     query.close()
+    ... except sw.errors.RunError as error:
+    ...     print(str(error).splitlines()[0])
+    this query on Spark was not started to be flushed at its end
+    >>> query.stop()
+    >>> query.active, query.finished
+    (False, False)
     """
 
     def __init__(

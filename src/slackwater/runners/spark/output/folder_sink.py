@@ -44,6 +44,24 @@ class FolderSink:
 
     The folder belongs to the query that first writes there, as long as its checkpoint lives. Another one is refused,
     unless it adopts the folder: `adopt` is the id of the query that had it, which the refusal names.
+
+    >>> import slackwater as sw
+    >>> sink = sw.FolderSink(f"{folder}/out", format="csv", options={"header": True})
+    >>> frame = spark.createDataFrame([(1, "a")], "at long, k string")
+    >>> frame.write.mode("append").parquet(f"{folder}/in")
+    >>> rows = sw.stream(spark.readStream.schema(frame.schema).parquet(f"{folder}/in"), time="at").sort(patience=5)
+    >>> query = rows.start(
+    ...     checkpoint=f"{folder}/checkpoint",
+    ...     main=sink,
+    ...     on_late=lambda rows, batch_id: None,
+    ...     trigger={"availableNow": True},
+    ...     at_end="flush",
+    ...     shards=1,
+    ... )
+    >>> query.wait()
+    True
+    >>> spark.read.csv(f"{folder}/out", header=True).first().k
+    'a'
     """
 
     path: str
