@@ -42,8 +42,7 @@ def copy_ranges(
 
 @kernel(f"void({_BYTES}, int64, {_TIMES}, int64[::1])")
 def walk_rows(data: NDArray[np.uint8], width: int, places: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
-    """Find where rows begin that lie end to end: each has `width` bytes, and as many more as its numbers at `places`
-    add.
+    """Find where rows begin that lie end to end: each has `width` bytes, and the sum of its numbers at `places`.
 
     Rows are filled up to whole words of eight bytes.
     """

@@ -12,8 +12,7 @@ Replicas that are there before the first punctuation have everything, unless the
 that had everything would begin within a patience of the others. A replica that appears later may have sent rows before
 that nobody here has seen; as its rows are no further apart than the patience, none of those is later than its first row
 and a patience. From there on it has everything. Until the output is complete up to there its events count, and its
-punctuations do not; unless those whose punctuations do have fallen silent: then it takes over (`takeover.py` has the
-rules).
+punctuations do not; unless those whose punctuations do have fallen silent: then it takes over (see `takeover.py`).
 
 At the end everything that is held goes out, as often as the replica has it that has it most: what one replica has
 sent is true, and nobody guarantees that there is no more.
