@@ -91,7 +91,7 @@ def arrivals(
     The stamp is the time column "arrived_at". A step that waits for this source may ask it how far it has come; it
     then punctuates up to the present (on-demand punctuations, the default).
 
-    - `source`, `name` and `schema` are those of stream(); `punctuations` says when the source promises how far it is.
+    - `source`, `name` and `schema` are those of stream(); `punctuations` decides when the source punctuates.
 
     >>> import slackwater as sw
     >>> sw.arrivals([{"user": "ann"}]).run(clock=sw.ManualClock(5_000_000)).table["arrived_at"].to_pylist()[0].second

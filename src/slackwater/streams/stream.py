@@ -102,7 +102,7 @@ class Stream:
     def run(self, clock: Clock | None = None) -> Result:
         """Run in this thread until every source has ended, and return all rows as one table, late ones apart.
 
-        - `clock`: who tells the time of arrival and the pauses between live sources; the machine's clock without it.
+        - `clock`: the clock that stamps arrivals and times periodic punctuations; without it the machine's own.
 
         >>> import slackwater as sw
         >>> result = sw.stream([{"at": 3}, {"at": 1}], time="at").sort(patience=5).run()
