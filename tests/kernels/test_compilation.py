@@ -22,8 +22,8 @@ _PROCESSES = 4
 _SORT_SOMETHING = """
 import json
 import numpy as np
-from slackwater.kernels.gather_segments import gather_segments, locate
-from slackwater.kernels.impatience_sort import ImpatienceSorter
+from slackwater.kernels.columns.gather_segments import gather_segments, locate
+from slackwater.kernels.sorting.impatience_sort import ImpatienceSorter
 numbers = np.arange(300_000)
 times = np.where(numbers % 3 == 0, numbers - numbers * 7_919 % 1_000, numbers)
 sorter = ImpatienceSorter()
@@ -101,7 +101,8 @@ def test_a_kernel_is_compiled_once_whatever_it_is_called_with_and_by_whom() -> N
 def test_the_library_works_where_nothing_can_be_written(tmp_path: Path, temporary: str) -> None:
     """Neither beside the sources nor in the home of the user: code is kept for a while, or not at all."""
     shutil.copytree(Path(slackwater.__file__).parent, tmp_path / "slackwater", ignore=shutil.ignore_patterns("__py*"))
-    (tmp_path / "slackwater/kernels/__pycache__").touch()  # no folder can be made here, not even by root
+    for room in ("kernels", "kernels/sorting"):
+        (tmp_path / f"slackwater/{room}/__pycache__").touch()  # no folder can be made here, not even by root
     (tmp_path / "temporary").mkdir()
     nowhere = "/proc/nowhere"
     env = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA", "XDG", "TEMP", "TMP"))}

@@ -56,7 +56,7 @@ def test_conditions_are_turned_round() -> None:
 
 def test_every_change_of_a_real_file_parses() -> None:
     """A change that is no Python would be noticed by every test, and say nothing of them."""
-    for file in (_PROJECT / "src/slackwater/kernels").glob("*.py"):
+    for file in (_PROJECT / "src/slackwater/kernels").rglob("*.py"):
         source = file.read_text()
         for change in changes_of(source):
             ast.parse(change.of(source))
@@ -68,13 +68,13 @@ def test_the_tests_of_a_compiled_loop_are_those_that_enter_its_callers() -> None
     for test, function, seconds in (
         ("tests/laws/test_slow.py::test_it", "kernels/progress/past_grid.py:past_grid", 3.0),
         ("tests/laws/test_quick.py::test_it", "kernels/progress/past_grid.py:past_grid", 0.1),
-        ("tests/kernels/test_past_grid.py::test_it", "kernels/progress/past_grid.py:past_grid", 0.2),
+        ("tests/kernels/progress/test_past_grid.py::test_it", "kernels/progress/past_grid.py:past_grid", 0.2),
         ("tests/operators/test_other.py::test_it", "operators/sort.py:SortOperator.on_batch", 0.1),
     ):
         notes.add(json.dumps({"test": test, "seconds": seconds, "enters": [function]}))
     nearest = NearestTests(_PROJECT, notes)
     chosen = nearest.of(Path("src/slackwater/kernels/progress/past_grid.py"), "_past_grid", 2.0)
-    assert chosen.tests == ["tests/kernels/test_past_grid.py::test_it", "tests/laws/test_quick.py::test_it"]
+    assert chosen.tests == ["tests/kernels/progress/test_past_grid.py::test_it", "tests/laws/test_quick.py::test_it"]
     assert chosen.left_out == 1, "the slow one would take longer than there is time"
 
 
@@ -147,7 +147,7 @@ from pathlib import Path
 import numpy as np
 from changes import changes_of
 from forks import plant
-from slackwater.kernels.stragglers import _find_slices
+from slackwater.kernels.sorting.stragglers import _find_slices
 
 def cuts():
     at = np.array([[0], [0], [5]])

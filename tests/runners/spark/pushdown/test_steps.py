@@ -215,7 +215,8 @@ def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subpro
     """A process with a session of Spark Connect, which takes its time to start, and its folder."""
     folder = tmp_path_factory.mktemp("connect")
     pq.write_table(_ROWS, folder / "rows.parquet")
-    env = {**os.environ, **_surroundings(folder)}
+    shared = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, **_surroundings(folder), "PYTHONPATH": shared}
     command = [sys.executable, __file__, str(folder)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=env)  # noqa: S603
