@@ -54,7 +54,8 @@ class Agreement:
 
     def __post_init__(self) -> None:
         if not isinstance(self.emit, Emit) or not isinstance(self.revise, Revise):
-            facts, hint = {"emit": self.emit, "revise": self.revise}, "choose one of Emit, and one of Revise"
+            facts = {"emit": self.emit, "revise": self.revise}
+            hint = "choose Agreement.first(), quorum_of(0.5), leading(), newest(), fullest(), half_frozen() or frozen()"
             raise PlanError(message("agreement= takes an Agreement", facts, hint))
         if isinstance(self.quorum, bool) or not isinstance(self.quorum, int | float) or not 0 <= self.quorum <= 1:
             hint = "0.5 waits for half of the replicas, 1 for all"
