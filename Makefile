@@ -20,7 +20,7 @@ demo: $(READY) ## join two very uneven live streams in order; then count a year 
 
 test: check ## ruff, mypy and all tests
 	@$(BIN)/python -m pytest -q -n 2 --ignore tests/runners/spark
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/runners/spark
+	@$(BIN)/python -m pytest -q tests/runners/spark
 
 check: $(READY) ## ruff and mypy only
 	@$(BIN)/ruff check .

@@ -347,7 +347,7 @@ def test_a_timeout_is_refused() -> None:
 
 def test_on_spark_the_rows_of_a_micro_batch_are_simultaneous() -> None:
     """Another cadence is refused, unless nobody chose it."""
-    with pytest.raises(PlanError, match="simultaneous"):
+    with pytest.raises(PlanError, match="once for each micro-batch"):
         shard_plan(lambda s: [s[0].merge_replicas("replica", 5, every=sw.Every.rows(3))], [_SCHEMA], 2)
     shard_plan(lambda s: [s[0].merge_replicas("replica", 5)], [_SCHEMA], 2)
 
