@@ -108,9 +108,9 @@ class Node(ABC):
         """Columns whose equal values must be in one shard; () if all rows must, None if each may be anywhere."""
         return ()
 
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:  # noqa: ARG002 - what is computed comes from none
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
         """The columns of inputs that a column has its values from, unchanged; none where they are computed."""
-        return []
+        return [(source, column) for source in self.inputs] if self.traits.keeps_columns else []
 
     def columns_read(self, wanted: Names, source: Node) -> Names:  # noqa: ARG002 - the safe answer is all
         """The payload columns of an input that are looked at here, or handed on because `wanted` are read later."""
@@ -156,7 +156,7 @@ class SideOutput(Node):
     step: StepNode
     output: OutputName
     verb = "output"
-    traits = Traits(punctuations=PunctuationUse.FORWARDED, flushes_at_end=False)
+    traits = Traits(punctuations=PunctuationUse.FORWARDED, flushes_at_end=False, keeps_columns=True)
 
     def __post_init__(self) -> None:
         there_are = self.step.side_outputs()
@@ -187,10 +187,6 @@ class SideOutput(Node):
     def partition_keys(self) -> None:
         """It only points."""
         return
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """The same column of the step."""
-        return [(self.step, column)]
 
     def columns_read(self, wanted: Names, source: Node) -> Names:
         """Those that are wanted; all where rows are shown that did not go on."""

@@ -44,6 +44,9 @@ class Traits:
     flushes_at_end: bool = True
     """Whether rows are held that the end of the input lets go, as if all times were complete."""
 
+    keeps_columns: bool = False
+    """Whether every column has, row for row, the values that it had in the inputs."""
+
     copies_rows: bool = False
     """Whether rows are gathered anew, so that columns which nobody reads are better left out before it."""
 

@@ -39,7 +39,7 @@ class Union(StepNode):
 
     streams: tuple[Node, ...]
     verb = "union"
-    traits = Traits(tie_order=TieOrder.INTERLEAVED)
+    traits = Traits(tie_order=TieOrder.INTERLEAVED, keeps_columns=True)
 
     def __post_init__(self) -> None:
         require_order("union", *self.streams)
@@ -72,10 +72,6 @@ class Union(StepNode):
     def partition_keys(self) -> None:
         """Rows wait for their turn, which comes in each shard."""
         return
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """All columns pass, from all inputs."""
-        return [(stream, column) for stream in self.streams]
 
     def details(self) -> str:
         """How many streams."""

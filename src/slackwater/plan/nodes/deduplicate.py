@@ -16,7 +16,6 @@ from slackwater.progress.instants import FOREVER, format_duration
 
 if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
-    from slackwater.plan.node import Node
     from slackwater.progress.instants import Duration
 
 
@@ -28,7 +27,7 @@ class Deduplicate(UnaryNode):
     within: Duration
     keep: Keep
     verb = "deduplicate"
-    traits = Traits(tie_order=TieOrder.KEPT, sorts_itself=True)
+    traits = Traits(tie_order=TieOrder.KEPT, keeps_columns=True, sorts_itself=True)
 
     def __post_init__(self) -> None:
         self._refuse_columns()
@@ -85,10 +84,6 @@ class Deduplicate(UnaryNode):
     def partition_keys(self) -> tuple[str, ...]:
         """Rows of one key may be the same event."""
         return self.on
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """All columns pass."""
-        return [(self.input, column)]
 
     def details(self) -> str:
         """Key, time and which row is kept."""

@@ -192,7 +192,9 @@ class Sort(UnaryNode):
     """The steps that were written behind the sort and run before it."""
 
     verb = "sort"
-    traits = Traits(tie_order=TieOrder.KEPT, punctuations=PunctuationUse.LAST_OF_BATCH, copies_rows=True)
+    traits = Traits(
+        tie_order=TieOrder.KEPT, punctuations=PunctuationUse.LAST_OF_BATCH, keeps_columns=True, copies_rows=True
+    )
 
     def __post_init__(self) -> None:
         facts = self.input.properties
@@ -217,10 +219,6 @@ class Sort(UnaryNode):
     def partition_keys(self) -> None:
         """A row waits for its turn, which comes in each shard."""
         return
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """All columns pass."""
-        return [(self.input, column)]
 
     def columns_read(self, wanted: Names, source: Node) -> Names:  # noqa: ARG002 - there is one
         """Those that are wanted."""

@@ -91,7 +91,7 @@ class MergeReplicas(StepNode):
     """Whether they are known to be replicas, so that it need not be found out how much they share."""
 
     verb = "merge_replicas"
-    traits = Traits(trusts_idle_sources=False)
+    traits = Traits(keeps_columns=True, trusts_idle_sources=False)
 
     def __post_init__(self) -> None:
         for replica in self.replicas:
@@ -166,10 +166,6 @@ class MergeReplicas(StepNode):
     def partition_keys(self) -> tuple[str, ...]:
         """An event of one replica is merged with the same of another."""
         return columns_of_events(self.replicas[0])
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """All columns pass, from all replicas."""
-        return [(replica, column) for replica in self.replicas]
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """The rows that are left out, if they are diverted: of a key, or an order, nothing is known."""

@@ -115,7 +115,7 @@ class AssumeKeyed(UnaryNode):
     """Declares that start and payload are a key; checked as it flows."""
 
     verb = "assume_keyed"
-    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False)
+    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False, keeps_columns=True)
 
     def __post_init__(self) -> None:
         refuse_untimed(self.verb, self.input)
@@ -140,10 +140,6 @@ class AssumeKeyed(UnaryNode):
         """Equal events must be seen together."""
         return columns_of_events(self.input)
 
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """All columns pass."""
-        return [(self.input, column)]
-
     def details(self) -> str:
         """Nothing was chosen."""
         return ""
@@ -165,7 +161,7 @@ class CompleteAtEnd(UnaryNode):
 
     complete_before: Instant
     verb = "complete_at_end"
-    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False)
+    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False, keeps_columns=True)
 
     @property
     def properties(self) -> Properties:
@@ -176,10 +172,6 @@ class CompleteAtEnd(UnaryNode):
     def partition_keys(self) -> None:
         """Rows pass."""
         return
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """All columns pass."""
-        return [(self.input, column)]
 
     def details(self) -> str:
         """The bound."""
@@ -199,16 +191,12 @@ class UntrustedEnd(UnaryNode):
     """Takes the end of a stream for no punctuation: it may have been cut off."""
 
     verb = "untrusted_end"
-    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False)
+    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False, keeps_columns=True)
 
     @property
     def partition_keys(self) -> None:
         """Rows pass."""
         return
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """All columns pass."""
-        return [(self.input, column)]
 
     def details(self) -> str:
         """Nothing was chosen."""
@@ -236,7 +224,7 @@ class Settle(UnaryNode):
     """Puts events in order of time and applies their revisions: each is sent once, with its last end."""
 
     verb = "settle"
-    traits = Traits(tie_order=TieOrder.CANONICAL, waits_for_ends=True)
+    traits = Traits(tie_order=TieOrder.CANONICAL, keeps_columns=True, waits_for_ends=True)
 
     def __post_init__(self) -> None:
         if not self.input.properties.punctuated and any(map(_is_live, walk(self.input))):
@@ -252,10 +240,6 @@ class Settle(UnaryNode):
     def partition_keys(self) -> tuple[str, ...]:
         """An event and its revisions must be seen together."""
         return columns_of_events(self.input)
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """All columns pass."""
-        return [(self.input, column)]
 
     def details(self) -> str:
         """Nothing was chosen."""

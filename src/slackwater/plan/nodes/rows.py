@@ -92,17 +92,13 @@ class Where(RowNode):
 
     predicate: Computation
     verb = "where"
-    traits = _ROW_BY_ROW
+    traits = replace(_ROW_BY_ROW, keeps_columns=True)
     commutes_with_sort = True
 
     def __post_init__(self) -> None:
         answer = probe_computations({"keep": self.predicate}, self.schema, "where").field("keep").type
         if not (pa.types.is_boolean(answer) or pa.types.is_null(answer)):
             raise SchemaMismatch.wrong_type("where", self.details(), answer, "a boolean for each row")
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """All columns pass."""
-        return [(self.input, column)]
 
     def details(self) -> str:
         """The predicate."""
@@ -347,7 +343,7 @@ class AssumeOrdered(UnaryNode):
     """Whether no two events have the same time."""
 
     verb = "assume_ordered"
-    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False)
+    traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False, keeps_columns=True)
 
     def __post_init__(self) -> None:
         refuse_untimed("assume_ordered", self.input)
@@ -363,10 +359,6 @@ class AssumeOrdered(UnaryNode):
     def partition_keys(self) -> None:
         """Rows in order of time are so in each shard."""
         return
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """All columns pass."""
-        return [(self.input, column)]
 
     def details(self) -> str:
         """Whether ties are ruled out."""

@@ -2,7 +2,7 @@
 
 Run as a program, it does a few of these steps over Spark Connect:
 
-    python test_native.py FOLDER
+    python test_steps.py FOLDER
 
 The folder holds `rows.parquet`; what Spark gives for each is written into it.
 """
