@@ -1,0 +1,52 @@
+"""Hypothesis strategies for systems of sources, and for rows of theirs that keep to the bounds.
+
+Numbers are small, so that waits, latencies and differences of times coincide.
+
+>>> from hypothesis import given
+>>> @given(simulations(systems()))
+... def test_something(drawn): ...
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from slackwater.testing.oracles.heartbeats.simulate import Sent, simulate
+from slackwater.testing.oracles.heartbeats.system import Skew, System
+from slackwater.testing.oracles.heartbeats.systems import closed
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+
+def skews(*, by_rows: bool = True, most: int = 4) -> SearchStrategy[Skew]:
+    """Bounds with waits and differences up to `most`; those that count rows only if asked for."""
+    small = st.integers(0, most)
+    ticks = st.builds(Skew, small, small)
+    return ticks | st.builds(Skew.rows, st.integers(0, 3), small) if by_rows else ticks
+
+
+@st.composite
+def systems(
+    draw: DrawFn, *, by_rows: bool = True, missing: bool = True, most_sources: int = 3, most_latency: int = 4
+) -> System:
+    """Any systems: without bounds that count rows, without missing entries, without latency where that is asked for."""
+    latency = draw(st.lists(st.integers(0, most_latency), min_size=1, max_size=most_sources))
+    entries = st.lists(skews(by_rows=by_rows), min_size=0 if missing else 1, max_size=3).map(tuple)
+    sources = range(len(latency))
+    return System(tuple(latency), {(i, j): draw(entries) for i in sources for j in sources})
+
+
+def closed_systems(*, most_sources: int = 3, most_latency: int = 4) -> SearchStrategy[System]:
+    """Time-based systems that are closed under composition, some of them with entries missing."""
+    drawn = systems(by_rows=False, most_sources=most_sources, most_latency=most_latency)
+    return drawn.map(closed)
+
+
+@st.composite
+def simulations(draw: DrawFn, of: SearchStrategy[System], most_rows: int = 12) -> tuple[System, list[Sent]]:
+    """A system, and rows that its sources have sent."""
+    system = draw(of)
+    return system, simulate(system, draw(st.randoms(use_true_random=False)), draw(st.integers(1, most_rows)))
