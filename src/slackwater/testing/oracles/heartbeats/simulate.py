@@ -6,6 +6,7 @@ follows from the rows there are; then each travels for 0 ticks up to the latency
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from slackwater.testing.oracles.heartbeats.system import Emitted
@@ -24,8 +25,27 @@ class Sent(NamedTuple):
     arrived: Tick
 
 
-def simulate(system: System, rng: Random, rows: int, start: Time = 0, pace: Time = 2) -> list[Sent]:
-    """Draw rows that keep to all bounds, in the order of their emission; times begin near `start`, `pace` a tick.
+@dataclass(frozen=True)
+class Pace:
+    """How fast ticks and times go: the gaps between ticks at which rows may be emitted, and the clock of all times."""
+
+    gaps: tuple[Tick, ...] = (1, 1, 1, 1, 2, 3, 12)
+    a_tick: Time = 2
+    spread: Time = 12
+    """How far off the clock times may lie, where no bound forbids it; ahead it may be three times as much."""
+
+    start: Time = 0
+
+
+USUAL = Pace()
+"""With pauses in which every small wait ends."""
+
+CROWDED = Pace(gaps=(0, 1, 1, 2), a_tick=1, spread=3)
+"""Few ticks and few times, so that rows overtake each other often."""
+
+
+def simulate(system: System, rng: Random, rows: int, pace: Pace = USUAL) -> list[Sent]:
+    """Draw rows that keep to all bounds, in the order of their emission.
 
     Sources pause and resume, now and then all of them for long; several rows may be emitted at one tick; some times
     leap ahead, so that all that are bound by them must follow.
@@ -41,11 +61,11 @@ def simulate(system: System, rng: Random, rows: int, start: Time = 0, pace: Time
     emitted: list[Emitted] = []
     now = 0
     while len(emitted) < rows:
-        now += rng.choice((1, 1, 1, 1, 2, 3, 12))
+        now += rng.choice(pace.gaps)
         awake = [one != _happens(rng, 0.15) for one in awake]
         senders = [j for j in system.sources if awake[j] and _happens(rng, 0.7)]
         drawn = [j for j in senders for _ in range(rng.choice((1, 1, 1, 2)))]
-        emitted += [_row(system, rng, emitted, j, now, start + pace * now) for j in drawn]
+        emitted += [_row(system, rng, emitted, j, now, pace) for j in drawn]
     return [Sent(row, row.emitted + _transit(rng, system.latency[row.source])) for row in emitted[:rows]]
 
 
@@ -63,9 +83,10 @@ def _happens(rng: Random, probability: float) -> bool:
     return rng.random() < probability
 
 
-def _row(system: System, rng: Random, emitted: Sequence[Emitted], j: Source, now: Tick, clock: Time) -> Emitted:
+def _row(system: System, rng: Random, emitted: Sequence[Emitted], j: Source, now: Tick, pace: Pace) -> Emitted:
     least = _least_time(system, emitted, j, now)
-    free = clock + rng.choice((rng.randint(-3, 3), rng.randint(-12, 12), rng.randint(0, 40)))
+    off = rng.choice(((-1, 1), (-pace.spread, pace.spread), (0, 3 * pace.spread)))
+    free = pace.start + pace.a_tick * now + rng.randint(*off)
     if least is None:
         return Emitted(now, j, free)
     return Emitted(now, j, rng.choice((least, least + rng.randint(0, 2), max(least, free))))

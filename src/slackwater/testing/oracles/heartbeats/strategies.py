@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from slackwater.testing.oracles.heartbeats.simulate import Sent, simulate
+from slackwater.testing.oracles.heartbeats.simulate import USUAL, Pace, Sent, simulate
 from slackwater.testing.oracles.heartbeats.system import Skew, System
 from slackwater.testing.oracles.heartbeats.systems import closed
 
@@ -46,7 +46,10 @@ def closed_systems(*, most_sources: int = 3, most_latency: int = 4) -> SearchStr
 
 
 @st.composite
-def simulations(draw: DrawFn, of: SearchStrategy[System], most_rows: int = 12) -> tuple[System, list[Sent]]:
+def simulations(
+    draw: DrawFn, of: SearchStrategy[System], most_rows: int = 12, pace: Pace = USUAL
+) -> tuple[System, list[Sent]]:
     """A system, and rows that its sources have sent."""
     system = draw(of)
-    return system, simulate(system, draw(st.randoms(use_true_random=False)), draw(st.integers(1, most_rows)))
+    rows, rng = draw(st.integers(1, most_rows)), draw(st.randoms(use_true_random=False))
+    return system, simulate(system, rng, rows, pace)

@@ -126,15 +126,16 @@ def obeys(system: System, rows: Sequence[Emitted]) -> bool:
     >>> obeys(in_order, [Emitted(0, 0, 7), Emitted(1, 0, 7)]), obeys(in_order, [Emitted(0, 0, 7), Emitted(1, 0, 6)])
     (True, False)
     """
-    return all(_is_newer_when_it_must(system, first, row, rows) for first in rows for row in rows)
+    return not any(_breaks_a_bound(system, first, row, rows) for first in rows for row in rows)
 
 
-def _is_newer_when_it_must(system: System, first: Emitted, row: Emitted, rows: Sequence[Emitted]) -> bool:
-    return all(
-        row.time > first.time - skew.delta
-        for skew in system.entry(first.source, row.source)
-        if _is_bound(skew, first, row, rows)
-    )
+def _breaks_a_bound(system: System, first: Emitted, row: Emitted, rows: Sequence[Emitted]) -> bool:
+    if row.emitted <= first.emitted:
+        return False  # no bound concerns what does not come after
+    for skew in system.bounds.get((first.source, row.source), ()):
+        if row.time <= first.time - skew.delta and _is_bound(skew, first, row, rows):
+            return True
+    return False
 
 
 def _is_bound(skew: Skew, first: Emitted, row: Emitted, rows: Sequence[Emitted]) -> bool:
