@@ -66,7 +66,7 @@ def simulate(system: System, rng: Random, rows: int, pace: Pace = USUAL) -> list
         senders = [j for j in system.sources if awake[j] and _happens(rng, 0.7)]
         drawn = [j for j in senders for _ in range(rng.choice((1, 1, 1, 2)))]
         emitted += [_row(system, rng, emitted, j, now, pace) for j in drawn]
-    return [Sent(row, row.emitted + _transit(rng, system.latency[row.source])) for row in emitted[:rows]]
+    return [Sent(row, row.emitted + transit(rng, system.latency[row.source])) for row in emitted[:rows]]
 
 
 def arrivals_of(sent: Iterable[Sent]) -> list[Arrival]:
@@ -109,5 +109,11 @@ def _has_waited(skew: Skew, first: Emitted, emitted: Sequence[Emitted], j: Sourc
     return sum(row.source == j and first.emitted < row.emitted < now for row in emitted) >= skew.wait
 
 
-def _transit(rng: Random, latency: Tick) -> Tick:
+def transit(rng: Random, latency: Tick) -> Tick:
+    """How long a row travels: often not at all, or for as long as it may.
+
+    >>> from random import Random
+    >>> transit(Random(1), 0)
+    0
+    """
     return rng.choice((0, latency, rng.randint(0, latency)))
