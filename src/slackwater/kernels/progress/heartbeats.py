@@ -1,0 +1,456 @@
+"""Finds how far every source is complete, tick by tick, from what rows of other sources and its own guarantee.
+
+Rules have senders and receivers. Of all senders of a rule only the furthest counts, less how far it may be ahead; for
+the furthest itself the second. So a rule costs one step for each row that arrives, and one for each source and tick,
+not one for each pair of sources. What comes to hold after a while stands in a history: when the furthest was where. A
+history has so many places; where rows come faster than that, some are put together with the next, and hold a little
+later than they might (section 5.1: a tick of x costs a delay of x at most).
+Paper: Srivastava, Widom. Flexible Time Management in Data Stream Systems. PODS 2004, Figure 2.
+
+Invariants: heartbeats never fall. Rows of one tick never count against each other.
+Cost: O(rules) for each row, O(rules * sources) for each tick with rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from slackwater.kernels.compile import kernel
+from slackwater.kernels.saturating import GREATEST, LEAST, minus, plus
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Table = NDArray[np.int64]
+
+# Columns of a source.
+HIGH_WATER: Final = 0
+HIGH_WATER_TICK: Final = 1
+LAST_TICK: Final = 2
+ROWS: Final = 3
+HEARTBEAT: Final = 4
+LATENCY: Final = 5
+DELAY: Final = 6
+WAITED_FOR: Final = 7
+VIOLATIONS: Final = 8
+BROKEN_RULE: Final = 9
+BROKEN_BY: Final = 10
+SET_BY: Final = 11
+SOURCE_COLUMNS: Final = 12
+
+# What a heartbeat was set by, where it is not the number of a rule.
+BY_NOTHING: Final = -1
+BY_CLOCK: Final = -2
+BY_IDLE: Final = -3
+BY_LULL: Final = -4
+
+# Columns of what a rule says of a source.
+AHEAD: Final = 0
+DELTA: Final = 1
+WAIT: Final = 2
+FURTHER_ROWS: Final = 3
+RULE_COLUMNS: Final = 4
+
+# Columns of what kind a rule is, and how far its senders have come.
+OWN: Final = 0
+AND_OWN: Final = 1
+HAS_HISTORY: Final = 2
+PROMISES: Final = 3
+COUNTS: Final = 4
+FIRST: Final = 5
+FIRST_SENDER: Final = 6
+SECOND: Final = 7
+SECOND_SENDER: Final = 8
+LENGTH: Final = 9
+SPACING: Final = 10
+KIND_COLUMNS: Final = 11
+
+# What is known of all sources together.
+TICK: Final = 0
+NEWEST: Final = 1
+LAST_ARRIVAL: Final = 2
+IDLE: Final = 3
+LULL: Final = 4
+GRID: Final = 5
+SOURCES: Final = 6
+BINDING: Final = 7
+OVERALL: Final = 8
+BEGUN: Final = 9
+ALL_COLUMNS: Final = 10
+
+NONE: Final = -1
+"""No sender, no receiver, no delay, no assumption, no history."""
+
+UNSEEN: Final = 0
+"""The place of the source that stands for all that have not come yet."""
+
+_READ = "Array(int64, 1, 'C', readonly=True)"
+_T1, _T2, _T3, _T4 = "int64[::1]", "int64[:, ::1]", "int64[:, :, ::1]", "int64[:, :, :, ::1]"
+
+
+@kernel(f"int64({_T2}, int64, int64, int64, int64)")
+def _note(history: Table, length: int, tick: int, spacing: int, width: int) -> int:
+    """Make room for an entry at a tick, the last one; return how many there are then. Its values are not filled in.
+
+    The last entry is put off to this tick while it is nearer to the one before it than the spacing.
+    """
+    if length and history[length - 1, 0] == tick:
+        return length
+    if length > 1 and history[length - 1, 0] - history[length - 2, 0] < spacing:
+        history[length - 1, 0] = tick
+        return length
+    if length == len(history):
+        # Half of the places reach as far back as anybody looks.
+        kept = length - length // 4
+        for i in range(kept):
+            for k in range(width):
+                history[i, k] = history[i + length - kept, k]
+        length = kept
+    history[length, 0] = tick
+    return length + 1
+
+
+@kernel(f"int64({_T2}, int64, int64)")
+def _entry_at(history: Table, length: int, tick: int) -> int:
+    """The last entry that is not after a tick; NONE if there is none."""
+    low, high = 0, length
+    while low < high:
+        middle = (low + high) // 2
+        if history[middle, 0] <= tick:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@kernel(f"int64({_T1}, {_T2}, int64, int64, int64)")
+def _furthest(kind: Table, history: Table, receiver: int, wait: int, now: int) -> int:
+    """How far the senders of a rule had come when the wait of a receiver began; LEAST if none had come."""
+    first, sender, second = kind[FIRST], kind[FIRST_SENDER], kind[SECOND]
+    if wait:
+        at = _entry_at(history, kind[LENGTH], now - wait)
+        if at == NONE:
+            return LEAST
+        first, sender, second = history[at, 1], history[at, 2], history[at, 3]
+    return second if sender == receiver and not kind[AND_OWN] else first
+
+
+@kernel(f"int64(int64, int64, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, int64)")
+def _promised(
+    rule: int,
+    receiver: int,
+    rules: Table,
+    kinds: Table,
+    sources: Table,
+    histories: Table,
+    promises: Table,
+    counted: Table,
+    now: int,
+) -> int:
+    """Up to where a rule guarantees, by now, that a source is complete; LEAST for nothing."""
+    delta, wait = rules[rule, DELTA, receiver], rules[rule, WAIT, receiver]
+    if delta == NONE:
+        return LEAST
+    kind = kinds[rule]
+    if rules[rule, FURTHER_ROWS, receiver]:
+        latency = sources[LATENCY, receiver]
+        if latency == 0:
+            return minus(counted[kind[COUNTS], receiver, 0], delta)
+        wait = latency
+    elif not kind[OWN]:
+        return minus(_furthest(kind, histories[rule], receiver, wait, now), delta)
+    elif wait == 0:
+        return minus(sources[HIGH_WATER, receiver], delta)
+    place = kind[PROMISES]
+    at = _entry_at(promises[place, receiver], counted[place, receiver, 1], now - wait)
+    return LEAST if at == NONE else minus(promises[place, receiver, at, 1], delta)
+
+
+@kernel(f"void({_T2}, int64, int64, int64)", inlined=True)
+def _lift(sources: Table, source: int, value: int, by: int) -> None:
+    """Raise a heartbeat, if this is more, and note why."""
+    if value > sources[HEARTBEAT, source]:
+        sources[HEARTBEAT, source] = value
+        sources[SET_BY, source] = by
+
+
+@kernel(f"void(int64, {_T1}, {_T2}, {_T2}, {_T2}, int64, int64)")
+def _lift_by_others(rule: int, kind: Table, says: Table, sources: Table, history: Table, count: int, now: int) -> None:
+    """Raise heartbeats by how far the senders of a rule have come; sources that wait as long are looked up once."""
+    deltas, waits = says[DELTA], says[WAIT]
+    looked_at, first, second, excluded = NONE, LEAST, LEAST, NONE
+    for j in range(count):
+        if deltas[j] == NONE:
+            continue
+        if waits[j] != looked_at:
+            looked_at = waits[j]
+            first, second, excluded = LEAST, LEAST, NONE
+            if looked_at == 0:
+                first, second, excluded = kind[FIRST], kind[SECOND], kind[FIRST_SENDER]
+            else:
+                at = _entry_at(history, kind[LENGTH], now - looked_at)
+                if at != NONE:
+                    first, excluded, second = history[at, 1], history[at, 2], history[at, 3]
+            excluded = NONE if kind[AND_OWN] else excluded
+        _lift(sources, j, minus(second if j == excluded else first, deltas[j]), rule)
+
+
+@kernel(f"void({_T1}, {_T2}, int64)")
+def _assume(everything: Table, sources: Table, now: int) -> None:
+    """Raise heartbeats by the clock, and by what is assumed of silence."""
+    delays, last, newest = sources[DELAY], sources[LAST_TICK], everything[NEWEST]
+    grid, idle, lull = everything[GRID], everything[IDLE], everything[LULL]
+    clock = plus(now, 1) * grid if now < GREATEST // grid - 1 else GREATEST
+    silent = lull != NONE and everything[LAST_ARRIVAL] != LEAST and now - everything[LAST_ARRIVAL] >= lull
+    for j in range(everything[SOURCES]):
+        if delays[j] != NONE:
+            _lift(sources, j, minus(minus(clock, delays[j]), 1), BY_CLOCK)
+        if idle != NONE and everything[BEGUN] != LEAST and now - max(last[j], everything[BEGUN]) >= idle:
+            _lift(sources, j, newest, BY_IDLE)
+        if silent:
+            _lift(sources, j, newest, BY_LULL)
+
+
+@kernel(f"void({_T1}, {_T2})")
+def _bind(everything: Table, sources: Table) -> None:
+    """Find the least heartbeat of the sources that are waited for, and whose it is."""
+    overall, binding = GREATEST, NONE
+    for j in range(everything[SOURCES]):
+        if sources[WAITED_FOR, j] and sources[HEARTBEAT, j] < overall:
+            overall, binding = sources[HEARTBEAT, j], j
+    everything[BINDING] = binding
+    if binding != NONE:
+        everything[OVERALL] = max(everything[OVERALL], overall)
+
+
+@kernel(f"void({_T1}, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, int64)")
+def evaluate(
+    everything: Table,
+    rules: Table,
+    kinds: Table,
+    sources: Table,
+    histories: Table,
+    promises: Table,
+    counted: Table,
+    now: int,
+) -> None:
+    """Find the heartbeats at the end of a tick, and the least of them."""
+    count = everything[SOURCES]
+    for rule in range(len(kinds)):
+        kind = kinds[rule]
+        if not kind[OWN] and kind[COUNTS] == NONE:
+            if kind[FIRST] != LEAST:
+                _lift_by_others(rule, kind, rules[rule], sources, histories[rule], count, now)
+            continue
+        for j in range(count):
+            if rules[rule, DELTA, j] != NONE:
+                value = _promised(rule, j, rules, kinds, sources, histories, promises, counted, now)
+                _lift(sources, j, value, rule)
+    _assume(everything, sources, now)
+    _bind(everything, sources)
+
+
+@kernel(f"void({_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, {_T4}, int64, int64)")
+def _count_rows(
+    rules: Table,
+    kinds: Table,
+    sources: Table,
+    histories: Table,
+    promises: Table,
+    counted: Table,
+    queues: Table,
+    source: int,
+    tick: int,
+) -> None:
+    """Before the first row of a source in a tick: what waits for further rows of it begins to count with this one."""
+    for rule in range(len(kinds)):
+        kind = kinds[rule]
+        need = rules[rule, FURTHER_ROWS, source]
+        if kind[COUNTS] == NONE or need == 0 or rules[rule, DELTA, source] == NONE:
+            continue
+        lag = sources[LATENCY, source]
+        if not kind[OWN]:
+            at = _entry_at(histories[rule], kind[LENGTH], tick - 1 - lag)
+            value = LEAST
+            if at != NONE:
+                excluded = histories[rule, at, 2] == source and not kind[AND_OWN]
+                value = histories[rule, at, 3] if excluded else histories[rule, at, 1]
+        elif lag == 0:
+            value = sources[HIGH_WATER, source]
+        else:
+            at = _entry_at(promises[kind[PROMISES] + 1, source], counted[kind[PROMISES] + 1, source, 1], tick - 1 - lag)
+            value = LEAST if at == NONE else promises[kind[PROMISES] + 1, source, at, 1]
+        queue, place = queues[kind[COUNTS], source], kind[COUNTS]
+        length = counted[place, source, 2]
+        last = queue[length - 1, 1] if length else counted[place, source, 0]
+        if value > last:
+            queue[length, 0] = sources[ROWS, source] + need
+            queue[length, 1] = value
+            counted[place, source, 2] = length + 1
+
+
+@kernel(f"void({_T3}, {_T2}, {_T2}, {_T4}, {_T3}, {_T4}, int64, int64)")
+def _mature(
+    rules: Table,
+    kinds: Table,
+    sources: Table,
+    promises: Table,
+    counted: Table,
+    queues: Table,
+    source: int,
+    tick: int,
+) -> None:
+    """After rows of a source: take what has waited for as many rows as have come."""
+    for rule in range(len(kinds)):
+        kind = kinds[rule]
+        if kind[COUNTS] == NONE or rules[rule, FURTHER_ROWS, source] == 0:
+            continue
+        queue, place = queues[kind[COUNTS], source], kind[COUNTS]
+        length, due = counted[place, source, 2], 0
+        while due < length and queue[due, 0] <= sources[ROWS, source]:
+            counted[place, source, 0] = max(counted[place, source, 0], queue[due, 1])
+            due += 1
+        if due:
+            for i in range(length - due):
+                queue[i, 0] = queue[i + due, 0]
+                queue[i, 1] = queue[i + due, 1]
+            counted[place, source, 2] = length - due
+            if sources[LATENCY, source]:
+                history = promises[kind[PROMISES], source]
+                there = _note(history, counted[kind[PROMISES], source, 1], tick, kind[SPACING], 2)
+                counted[kind[PROMISES], source, 1] = there
+                history[there - 1, 1] = counted[place, source, 0]
+
+
+@kernel(f"void({_T2}, {_T3}, {_T3}, {_T4}, {_T3}, int64, int64, int64)")
+def _raise_senders(
+    kinds: Table,
+    rules: Table,
+    histories: Table,
+    promises: Table,
+    counted: Table,
+    source: int,
+    time: int,
+    tick: int,
+) -> None:
+    """A source has come further: so may the furthest sender of every rule it sends in."""
+    for rule in range(len(kinds)):
+        kind = kinds[rule]
+        if kind[OWN]:
+            place = kind[PROMISES]
+            if place != NONE and rules[rule, DELTA, source] != NONE:
+                # Rules that count rows keep what they delay in the first place, and what was sent in the second.
+                place = place + (kind[COUNTS] != NONE)
+                history = promises[place, source]
+                there = _note(history, counted[place, source, 1], tick, kind[SPACING], 2)
+                counted[place, source, 1] = there
+                history[there - 1, 1] = time
+            continue
+        ahead = rules[rule, AHEAD, source]
+        if ahead == NONE:
+            continue
+        value = minus(time, ahead)
+        if source == kind[FIRST_SENDER]:
+            if value <= kind[FIRST]:
+                continue
+            kind[FIRST] = value
+        elif value > kind[FIRST]:
+            kind[SECOND], kind[SECOND_SENDER] = kind[FIRST], kind[FIRST_SENDER]
+            kind[FIRST], kind[FIRST_SENDER] = value, source
+        elif value > kind[SECOND]:
+            kind[SECOND], kind[SECOND_SENDER] = value, source
+        else:
+            continue
+        if kind[HAS_HISTORY]:
+            there = _note(histories[rule], kind[LENGTH], tick, kind[SPACING], 4)
+            kind[LENGTH] = there
+            histories[rule, there - 1, 1] = kind[FIRST]
+            histories[rule, there - 1, 2] = kind[FIRST_SENDER]
+            histories[rule, there - 1, 3] = kind[SECOND]
+
+
+@kernel(f"void(int64, int64, int64, boolean, {_T1}, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, {_T4})")
+def _take(
+    source: int,
+    time: int,
+    tick: int,
+    counts: bool,
+    everything: Table,
+    rules: Table,
+    kinds: Table,
+    sources: Table,
+    histories: Table,
+    promises: Table,
+    counted: Table,
+    queues: Table,
+) -> None:
+    """Take in a row; `counts` says whether any rule counts rows."""
+    if time <= sources[HEARTBEAT, source]:
+        sources[VIOLATIONS, source] += 1
+        sources[BROKEN_BY, source] = time
+        sources[BROKEN_RULE, source] = sources[SET_BY, source]
+    if counts and sources[LAST_TICK, source] != tick:
+        _count_rows(rules, kinds, sources, histories, promises, counted, queues, source, tick)
+    sources[LAST_TICK, source] = tick
+    sources[ROWS, source] += 1
+    everything[LAST_ARRIVAL] = tick
+    if counts:
+        _mature(rules, kinds, sources, promises, counted, queues, source, tick)
+    if time > sources[HIGH_WATER, source]:
+        sources[HIGH_WATER, source] = time
+        sources[HIGH_WATER_TICK, source] = tick
+        everything[NEWEST] = max(everything[NEWEST], time)
+        _raise_senders(kinds, rules, histories, promises, counted, source, time, tick)
+
+
+@kernel(
+    f"int64({_READ}, {_READ}, {_READ}, boolean, {_T1}, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, {_T4}, {_T1}, {_T1})"
+)
+def follow_arrivals(
+    ticks: Table,
+    codes: Table,
+    times: Table,
+    closes: bool,
+    everything: Table,
+    rules: Table,
+    kinds: Table,
+    sources: Table,
+    histories: Table,
+    promises: Table,
+    counted: Table,
+    queues: Table,
+    places: Table,
+    bounds: Table,
+) -> int:
+    """Take in rows in order of arrival; return how often the least heartbeat rose, and fill in before which rows.
+
+    With `closes` the last tick is over after the last row. A row whose time is LEAST has none, and moves nothing.
+    """
+    found = 0
+    counts = False
+    for rule in range(len(kinds)):
+        counts |= kinds[rule, COUNTS] != NONE
+    for row in range(len(times) + 1):
+        over = row == len(times)
+        if over and not closes:
+            break
+        tick = everything[TICK] + 1 if over else max(ticks[row], everything[TICK])
+        if tick > everything[TICK] or over:
+            if everything[BEGUN] != LEAST:
+                before = everything[OVERALL]
+                evaluate(everything, rules, kinds, sources, histories, promises, counted, tick - 1)
+                if everything[OVERALL] > before:
+                    places[found], bounds[found] = row, everything[OVERALL]
+                    found += 1
+            if over:
+                break
+            everything[TICK] = tick
+            if everything[BEGUN] == LEAST:
+                everything[BEGUN] = tick
+        if times[row] != LEAST:
+            _take(
+                codes[row], times[row], tick, counts, everything, rules, kinds, sources, histories, promises, counted,
+                queues,
+            )  # fmt: skip
+    return found

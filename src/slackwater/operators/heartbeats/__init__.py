@@ -1,0 +1,1 @@
+"""Heartbeats: how far each source is complete, by what is known of all of them."""

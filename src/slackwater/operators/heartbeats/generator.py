@@ -1,0 +1,253 @@
+"""The heartbeat generator: how far every source of a stream is complete, from bounds and from what has arrived.
+
+Time of arrival is counted in ticks: instants of a clock, or of a column, divided by a grid. Rows of one tick arrive
+together. A heartbeat at a tick is about rows of later ticks: all of them are newer than it. The stream is complete
+before the least heartbeat of the sources that are waited for, and one unit more.
+Paper: Srivastava, Widom. Flexible Time Management in Data Stream Systems. PODS 2004, Figure 2.
+
+    place 0         any source that has not come yet
+    places 1 ... n  sources: those that bounds name, from the beginning; others from their first row on
+
+Invariants: heartbeats never fall; while bounds hold, no row arrives at or behind the heartbeat of its source.
+Cost: O(rules) for each row, O(rules * sources) for each tick with rows; O(sources) memory for each rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from slackwater.kernels.progress import heartbeats as kernel
+from slackwater.operators.heartbeats.tables import HeartbeatState, Tables
+from slackwater.progress.instants import BEGINNING, FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from slackwater.policies.bound_rules import Rules
+    from slackwater.policies.per_source import SourceName
+    from slackwater.progress.instants import Duration, Instant
+
+    Column = NDArray[np.int64]
+
+_NOBODY: Final = object()
+"""A name that nobody gave: what holds for all others holds for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Why the stream is complete no further."""
+
+    source: Hashable | None
+    """The source that is furthest behind; None for any that has not come yet."""
+
+    heartbeat: Instant
+    """How far it is complete: later rows are newer."""
+
+    rule: int
+    """The rule that its heartbeat was set by, or one of BY_CLOCK, BY_IDLE, BY_LULL, BY_NOTHING."""
+
+    sender: Hashable | None
+    """Whose row it was."""
+
+    time: Instant
+    """The time of that row."""
+
+    arrived: int
+    """The tick in which it came."""
+
+
+class HeartbeatGenerator:
+    """Follows the arrivals of a stream.
+
+    >>> from slackwater.policies.bounds import Bound, Bounds, Units
+    >>> bounds = Bounds({("a", "a"): [Bound()], ("a", "b"): [Bound(5, after=2)], ("b", "b"): [Bound()]})
+    >>> generator = HeartbeatGenerator(bounds.rules(Units(calendar=False, clock_calendar=False)))
+    >>> sources = generator.places_of(["a"])
+    >>> _ = generator.follow(np.array([10]), sources, np.array([20]), closes=True)
+    >>> generator.complete_before == BEGINNING, generator.advance(12), generator.complete_before
+    (True, 15, 15)
+    """
+
+    __slots__ = ("_fleet_of", "_named", "_places", "_rules", "_tables", "names")
+
+    def __init__(
+        self,
+        rules: Rules,
+        grid: Duration = 1,
+        resume: HeartbeatState | None = None,
+        key: Callable[[SourceName], Hashable] = lambda name: name,
+    ) -> None:
+        self._rules = rules
+        self._named = {key(name): name for name in rules.named}
+        self._fleet_of = {key(member): key(fleet) for member, fleet in rules.fleets}
+        self._tables = Tables(rules, grid)
+        self._tables.set_up(kernel.UNSEEN, rules, _NOBODY, waited_for=rules.covers_unseen)
+        self.names: list[Hashable | None] = [None]
+        self._places: dict[Hashable, int] = {}
+        self.places_of(list(self._named) if resume is None else resume.names)
+        if resume is not None:
+            self._tables.restore(resume)
+
+    def places_of(self, names: Sequence[Hashable]) -> Column:
+        """The places of sources; those that are new get one."""
+        found = np.empty(len(names), dtype=np.int64)
+        for number, given in enumerate(names):
+            name = self._fleet_of.get(given, given)
+            place = self._places.get(name)
+            found[number] = self._add(name) if place is None else place
+        return found
+
+    def _add(self, name: Hashable) -> int:
+        place = self._places[name] = len(self.names)
+        self.names.append(name)
+        tables = self._tables
+        if place >= tables.room:
+            tables.grow()
+        known, expected = self._named.get(name, _NOBODY), self._rules.expected
+        tables.set_up(place, self._rules, known, waited_for=expected is None or known in expected)
+        tables.everything[kernel.SOURCES] = place + 1
+        # What was guaranteed of anybody who had not come yet was guaranteed of this one.
+        for column in (kernel.HEARTBEAT, kernel.SET_BY):
+            tables.sources[column, place] = tables.sources[column, kernel.UNSEEN]
+        return place
+
+    # ---- what arrives, and when -----------------------------------------------------------------------------------
+
+    def follow(self, ticks: Column, sources: Column, times: Column, *, closes: bool) -> tuple[Column, Column]:
+        """Take in rows in order of arrival; return before which rows the stream is complete up to where.
+
+        Ticks that fall are taken for the greatest so far. With `closes` the last tick is over after the last row. A row
+        whose time is BEGINNING has none, and moves nothing.
+        """
+        places, found = np.empty(len(times) + 1, dtype=np.int64), np.empty(len(times) + 1, dtype=np.int64)
+        all_of = self._tables
+        count = kernel.follow_arrivals(
+            ticks, sources, times, closes, all_of.everything, all_of.says, all_of.kinds, all_of.sources,
+            all_of.histories, all_of.promises, all_of.counted, all_of.queues, places, found,
+        )  # fmt: skip
+        return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
+
+    def advance(self, tick: int) -> Instant:
+        """Let the clock go on to the end of a tick without rows; return up to where the stream is complete."""
+        if self._tables.everything[kernel.BEGUN] != BEGINNING and tick >= self.tick:
+            all_of = self._tables
+            all_of.everything[kernel.TICK] = tick
+            kernel.evaluate(
+                all_of.everything, all_of.says, all_of.kinds, all_of.sources, all_of.histories, all_of.promises,
+                all_of.counted, tick,
+            )  # fmt: skip
+        return self.complete_before
+
+    @property
+    def tick(self) -> int:
+        """The last tick."""
+        return int(self._tables.everything[kernel.TICK])
+
+    @property
+    def newest(self) -> Instant:
+        """The greatest time of all rows."""
+        return int(self._tables.everything[kernel.NEWEST])
+
+    @property
+    def complete_before(self) -> Instant:
+        """Up to where the stream is complete; BEGINNING if nothing is."""
+        overall = int(self._tables.everything[kernel.OVERALL])
+        return BEGINNING if overall == BEGINNING else min(overall, FOREVER - 2) + 1
+
+    def heartbeats(self) -> dict[Hashable, Instant]:
+        """How far each source is complete: its later rows are newer. BEGINNING where nothing is known."""
+        found = self._tables.sources[kernel.HEARTBEAT, 1 : len(self.names)].tolist()
+        return dict(zip(self.names[1:], found, strict=True))
+
+    def heartbeat_column(self) -> Column:
+        """The heartbeats by place; place 0 is that of sources that have not come."""
+        return self._tables.sources[kernel.HEARTBEAT, : len(self.names)]
+
+    def violations(self) -> dict[Hashable, tuple[int, int, Instant]]:
+        """For each source that broke a bound: in how many rows, which rule at last, and the time of that row."""
+        columns = self._tables.sources[[kernel.VIOLATIONS, kernel.BROKEN_RULE, kernel.BROKEN_BY], : len(self.names)].T
+        found = zip(self.names, columns.tolist(), strict=True)
+        return {name: (rows, rule, time) for name, (rows, rule, time) in found if rows}
+
+    # ---- why --------------------------------------------------------------------------------------------------------
+
+    def binding(self) -> Binding | None:
+        """The source that the others wait for, and what its heartbeat was set by; None before anything is known."""
+        place = int(self._tables.everything[kernel.BINDING])
+        if place == kernel.NONE:
+            return None
+        heartbeat, rule = (int(self._tables.sources[column, place]) for column in (kernel.HEARTBEAT, kernel.SET_BY))
+        sender = self._sender(place, rule)
+        if sender is None:
+            return Binding(self.names[place], heartbeat, rule, None, BEGINNING, self.tick)
+        time, arrived = (
+            int(self._tables.sources[column, sender]) for column in (kernel.HIGH_WATER, kernel.HIGH_WATER_TICK)
+        )
+        return Binding(self.names[place], heartbeat, rule, self.names[sender], time, arrived)
+
+    def _sender(self, place: int, rule: int) -> int | None:
+        """Whose rows a heartbeat was set by, as far as it is still known."""
+        if rule < 0:
+            return None
+        kind = self._tables.kinds[rule]
+        if kind[kernel.OWN]:
+            return place
+        excluded = kind[kernel.FIRST_SENDER] == place and not kind[kernel.AND_OWN]
+        sender = int(kind[kernel.SECOND_SENDER if excluded else kernel.FIRST_SENDER])
+        return None if sender == kernel.NONE else sender
+
+    def moves_next_at(self) -> int | None:
+        """The next tick at which the least heartbeat may rise though no row comes; None if it will not.
+
+        It does not rise past the newest time: there is nothing then that could wait.
+        """
+        place = int(self._tables.everything[kernel.BINDING])
+        if (
+            self._tables.everything[kernel.BEGUN] == BEGINNING
+            or int(self._tables.everything[kernel.OVERALL]) >= self.newest
+        ):
+            return None
+        if place == kernel.NONE:
+            return None
+        now, everything, source = self.tick, self._tables.everything, self._tables.sources[:, place]
+        instants = [] if source[kernel.DELAY] == kernel.NONE else [now + 1]
+        since = max(int(source[kernel.LAST_TICK]), int(everything[kernel.BEGUN]))
+        for length, begun in ((kernel.IDLE, since), (kernel.LULL, int(everything[kernel.LAST_ARRIVAL]))):
+            if everything[length] != kernel.NONE:
+                instants.append(begun + int(everything[length]))
+        for number, kind in enumerate(self._tables.kinds):
+            instants += self._comes_to_hold(number, kind, place)
+        return min((instant for instant in instants if instant > now), default=None)
+
+    def _comes_to_hold(self, number: int, kind: Column, place: int) -> list[int]:
+        """The ticks at which what a rule has heard of comes to hold for a source."""
+        says = self._tables.says[number, :, place]
+        if says[kernel.DELTA] == kernel.NONE:
+            return []
+        wait, counts = int(says[kernel.WAIT]), bool(says[kernel.FURTHER_ROWS])
+        if kind[kernel.PROMISES] != kernel.NONE and (kind[kernel.OWN] or counts):
+            kept = kind[kernel.PROMISES]
+            history, length = self._tables.promises[kept, place], self._tables.counted[kept, place, 1]
+            wait = int(self._tables.sources[kernel.LATENCY, place]) if counts else wait
+        elif kind[kernel.OWN] or counts:
+            return []
+        else:
+            history, length = self._tables.histories[number], kind[kernel.LENGTH]
+        heard: list[int] = history[: int(length), 0].tolist()
+        return [tick + wait for tick in heard]
+
+    def snapshot(self) -> HeartbeatState:
+        """All that is remembered."""
+        return self._tables.snapshot(tuple(self.names[1:]))
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        for kind in self._tables.kinds:
+            assert kind[kernel.FIRST] >= kind[kernel.SECOND], kind
+        assert (self._tables.sources[kernel.HEARTBEAT, : len(self.names)] < FOREVER).all(), self.names
+        assert len(self._places) + 1 == len(self.names), self._places

@@ -1,0 +1,557 @@
+"""Bounds: what is known of the clocks, the order and the transport of sources, written as durations.
+
+From bounds follows, with every row that arrives, how far each source is complete: a *heartbeat*. A source that pauses
+does not hold up the others for longer than its bounds say, and no row is late while bounds hold.
+Paper: Srivastava, Widom. Flexible Time Management in Data Stream Systems. PODS 2004.
+
+All lengths are inclusive: "at most 5s behind" allows 5s. Where the paper is off by one, or wrong, this is right and
+says so (docs/decisions/0042-heartbeats-from-bounds.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from fractions import Fraction
+from functools import partial
+from itertools import starmap
+from types import EllipsisType
+from typing import Any, TypeAlias
+
+from slackwater.errors import BadDuration, PlanError, message
+from slackwater.policies.bound_rules import NOBODY, Pair, Rule, Rules, in_fleets
+from slackwater.policies.per_source import PerSource, SourceName
+from slackwater.policies.punctuations import Length
+from slackwater.progress.instants import Duration, as_duration
+
+Lengths: TypeAlias = Length | Mapping[SourceName | EllipsisType, Length]
+"""One length for all sources, or one by name; `...` stands for all that are not named."""
+
+_EVERYBODY: PerSource[Duration | None] = PerSource(0)
+_MOST_KINDS = 32
+"""Kinds of senders that are distinguished where a wait depends on both sides; more are put together, to the weakest."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """Which kind of time a stream has, and which kind its arrivals: calendar time, or plain numbers."""
+
+    calendar: bool
+    clock_calendar: bool = True
+
+    def time(self, length: Length) -> Duration:
+        """A length of the stream's time; zero is zero in every unit."""
+        return 0 if length == 0 else as_duration(length, calendar=self.calendar)
+
+    def clock(self, length: Length) -> Duration:
+        """A length of the time at which rows arrive."""
+        return 0 if length == 0 else as_duration(length, calendar=self.clock_calendar)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a row guarantees of later rows: how far behind its time they are at most.
+
+    - `behind`: how far, inclusive; with `strictly=True` they are nearer than that, and with `behind=0` newer.
+    - `after`: from how long after the row on, by the clock; or `rows`: after how many further rows of that source.
+
+    >>> str(Bound("5s", after="10s")), str(Bound(rows=3, strictly=True))
+    ('at most 5s behind, from 10s after it on', 'newer, after 3 further rows')
+    """
+
+    behind: Length = 0
+    after: Length = 0
+    rows: int = 0
+    strictly: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 0:
+            raise PlanError(message("rows= is a number of further rows, not below zero", {"got": repr(self.rows)}))
+        if self.rows and self.after != 0:
+            facts, hint = {"after": self.after, "rows": self.rows}, "write two bounds: both hold then"
+            raise PlanError(message("a bound counts a time or rows, not both", facts, hint))
+
+    def pair(self, units: Units) -> Pair:
+        """The same in the units of a stream, as the paper has it."""
+        return Pair(units.time(self.behind) + (not self.strictly), units.clock(self.after), self.rows)
+
+    def __str__(self) -> str:
+        behind = "newer" if self.strictly else "not older"
+        if self.behind != 0:
+            behind = (
+                f"less than {_shown(self.behind)} behind" if self.strictly else f"at most {_shown(self.behind)} behind"
+            )
+        if self.rows:
+            return f"{behind}, after {self.rows} further row{'s' * (self.rows > 1)}"
+        return behind if self.after == 0 else f"{behind}, from {_shown(self.after)} after it on"
+
+
+@dataclass(frozen=True, init=False)
+class Bounds:
+    """What is known of the sources of a stream. Put several together with `&`: all of them hold.
+
+    `Bounds({("EWR", "JFK"): [Bound(...), ...]})` writes entries one by one: what a row of the first source guarantees
+    of later rows of the second; both the same source for the order within it. Pairs that are not named have no bound.
+    `latency` says how long rows are under way at most; without it bounds are about rows as they arrive.
+
+    >>> bounds = Bounds(
+    ...     {("EWR", "EWR"): [Bound()], ("EWR", "JFK"): [Bound("5s", after="10s")], ("JFK", "JFK"): [Bound()]}
+    ... )
+    >>> print(bounds & Bounds.idle("30s"))
+    EWR -> EWR: not older; EWR -> JFK: at most 5s behind, from 10s after it on; JFK -> JFK: not older; idle after 30s
+    """
+
+    parts: tuple[_Part, ...]
+    expected: tuple[SourceName, ...] | None
+    fleets: tuple[tuple[SourceName, tuple[SourceName, ...]], ...]
+
+    def __init__(self, entries: Mapping[Any, Sequence[Bound]], *, latency: Lengths | None = None) -> None:
+        read = tuple((sender, receiver, tuple(bounds)) for (sender, receiver), bounds in entries.items())
+        for _, _, bounds in read:
+            wrong = next((bound for bound in bounds if not isinstance(bound, Bound)), None)
+            if wrong is not None or not bounds:
+                hint = 'write [sw.Bound(behind="5s")], or leave the entry out: then nothing is guaranteed'
+                raise PlanError(message("an entry is a list of Bound", {"got": repr(wrong or bounds)}, hint))
+        _make(self, (_Entries(read), *_latency(latency)))
+
+    @classmethod
+    def uniform(cls, behind: Length, *, after: Length = 0, latency: Lengths | None = None) -> Bounds:
+        """Say that no row is further behind any other row that came before it, of any source.
+
+        - `behind`: how far behind, inclusive; `after`: how long it takes until that holds.
+        - `latency`: how long rows are under way at most.
+
+        >>> str(Bounds.uniform("5s", after="1m"))
+        'any source: at most 5s behind any other, from 1m after it on'
+        """
+        return _made(_Uniform(Bound(behind, after)), *_latency(latency))
+
+    @classmethod
+    def patience(cls, patience: Length) -> Bounds:
+        """Say what sort(patience=...) says: no row is further behind the newest one than this.
+
+        >>> str(Bounds.patience("5s"))
+        'any source: at most 5s behind any other'
+        """
+        return cls.uniform(patience)
+
+    @classmethod
+    def in_order(cls, *, strictly: bool = False, repeats: int | None = None, latency: Lengths | None = None) -> Bounds:
+        """Say that each source sends its rows in order of time. Nothing is said of one source and another.
+
+        - `strictly`: no two rows of a source have the same time; `repeats`: no more than so many have.
+        - `latency`: how long rows are under way at most; they may overtake each other on the way.
+
+        >>> str(Bounds.in_order(repeats=3))
+        'each source: in order, at most 3 rows of a time'
+        """
+        if strictly and repeats is not None:
+            hint = "strictly=True means one row of a time: leave one of them out"
+            raise PlanError(
+                message("strictly= and repeats= say the same thing differently", {"repeats": repeats}, hint)
+            )
+        if repeats is not None and (isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1):
+            raise PlanError(message("repeats= is a number of rows above zero", {"got": repr(repeats)}))
+        return _made(_InOrder(1 if strictly else repeats), *_latency(latency))
+
+    @classmethod
+    def sensors(cls, deviation: Lengths, *, rate: float | None = None, latency: Lengths | None = None) -> Bounds:
+        """Say that every source stamps its rows by a clock of its own, which is never further off than this.
+
+        - `deviation`: how far a clock is ahead of or behind true time at most, for all sources or by name.
+        - `rate`: how fast clocks run at least, 1 being true time: then a pause of all sources holds nothing up. It is
+          for clocks that are set back at most once in that time.
+        - `latency`: how long rows are under way at most.
+
+        >>> str(Bounds.sensors({"EWR": "5m", ...: "1m"}, latency="2h"))
+        'clocks at most 5m (EWR), 1m (all others) off; under way for at most 2h'
+        """
+        if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0):
+            raise PlanError(message("rate= is how fast clocks run at least, above zero", {"got": repr(rate)}))
+        return _made(_Sensors(PerSource.read(deviation), None if rate is None else Fraction(rate)), *_latency(latency))
+
+    @classmethod
+    def global_counter(
+        cls, between: tuple[Length, Length] | Mapping[Any, tuple[Length, Length]], *, latency: Lengths | None = None
+    ) -> Bounds:
+        """Say that times are numbers of a shared counter, drawn one after the other.
+
+        - `between`: how long a source takes from drawing a number to sending its row, at least and at most, for all
+          sources or by name. It draws the next one after that.
+        - `latency`: how long rows are under way at most.
+
+        >>> str(Bounds.global_counter({"a": ("1s", "5s"), "b": ("2s", "3s")}))
+        'numbers of one counter, sent after 1s to 5s (a), 2s to 3s (b)'
+        """
+        read = PerSource.read(between)
+        for value in read.values:
+            if value is not None and (not isinstance(value, tuple) or len(value) != 2):  # noqa: PLR2004 - a pair
+                hint = 'write a pair of the least and the most: ("1s", "5s")'
+                raise PlanError(message("a source needs the least and the most time", {"got": repr(value)}, hint))
+        return _made(_GlobalCounter(read), *_latency(latency))
+
+    @classmethod
+    def delay(cls, delay: Lengths | None = None, /, **by_name: Length) -> Bounds:
+        """Say that rows arrive at most so long after their time, by the clock: silence holds nothing up then.
+
+        - `delay`: for all sources, or by name; further names as keywords.
+
+        >>> str(Bounds.delay("10m", JFK="2h"))
+        'rows arrive at most 2h (JFK), 10m (all others) after their time'
+        """
+        read = PerSource.read(delay)
+        delays: PerSource[Length | None] = PerSource(read.default, (*read.named, *by_name.items()))
+        if all(value is None for value in delays.values):
+            raise PlanError(message("delay needs a length", {}, 'write Bounds.delay("10m") or Bounds.delay(JFK="2h")'))
+        return _made(_Delay(delays))
+
+    @classmethod
+    def idle(cls, after: Length) -> Bounds:
+        """Assume that a source which has been silent for so long has nothing older than the newest row of all.
+
+        It is an assumption, not a bound: what a source sends after a longer pause may be late.
+
+        >>> str(Bounds.idle("30s"))
+        'idle after 30s'
+        """
+        return _made(_Assumed(idle=_positive(after)))
+
+    @classmethod
+    def lull(cls, after: Length) -> Bounds:
+        """Assume, once all sources have been silent for so long, that nothing older than the newest row is to come.
+
+        The paper's time-out (section 3.3). It is an assumption, not a bound.
+
+        >>> str(Bounds.lull("10m"))
+        'a lull after 10m'
+        """
+        return _made(_Assumed(lull=_positive(after)))
+
+    def only(self, *sources: SourceName) -> Bounds:
+        """Say that these are all sources there are, so that all are waited for, and nobody else is.
+
+        Rows of others are taken, and are late when they come too late; they hold up nobody.
+
+        >>> Bounds.in_order().only("a", "b").expected
+        ('a', 'b')
+        """
+        unknown = [name for name in self.named if name not in sources]
+        if unknown or not sources:
+            facts = {"named": ", ".join(map(str, unknown)), "sources": ", ".join(map(str, sources)) or "none"}
+            raise PlanError(message("bounds name a source that there is not", facts, "name it, or leave its bound out"))
+        return _with(self, expected=tuple(sources))
+
+    def in_fleets(self, fleets: Mapping[SourceName, Sequence[SourceName]]) -> Bounds:
+        """Treat groups of sources as one source each: cheaper for thousands, a little later.
+
+        The bounds between fleets are the weakest between their members; those that count rows are lost (section 5.2).
+
+        - `fleets`: the members of each fleet; every source belongs to one.
+
+        >>> print(Bounds.sensors({"a": 1, "b": 3}).in_fleets({"ab": ["a", "b"]}))
+        clocks at most 1 (a), 3 (b) off; in 1 fleet
+        """
+        members = [member for some in fleets.values() for member in some]
+        twice = next((member for member in members if members.count(member) > 1), None) if members else None
+        lacking = [name for name in self.named if name not in set(members)]
+        if not members or twice is not None or lacking or not all(fleets.values()):
+            facts = {"twice": twice, "without a fleet": ", ".join(map(str, lacking)) or "none"}
+            raise PlanError(message("every source belongs to one fleet", facts, "list each source once"))
+        return _with(self, fleets=tuple((fleet, tuple(some)) for fleet, some in fleets.items()))
+
+    def __and__(self, other: Bounds) -> Bounds:
+        if not isinstance(other, Bounds):
+            return NotImplemented
+        if self.fleets or other.fleets:
+            raise PlanError(message("fleets are made of all bounds together", {}, "write (a & b).in_fleets(...)"))
+        if self.expected is not None and other.expected is not None and set(self.expected) != set(other.expected):
+            facts = {"one": self.expected, "the other": other.expected}
+            raise PlanError(
+                message("two bounds disagree on which sources there are", facts, "call only() once, at the end")
+            )
+        made = _made(*self.parts, *other.parts)
+        expected = self.expected if self.expected is not None else other.expected
+        return made if expected is None else made.only(*expected)
+
+    @property
+    def named(self) -> tuple[SourceName, ...]:
+        """The sources that anybody named."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.names))
+
+    def rules(self, units: Units) -> Rules:
+        """The same in the units of a stream; refuse lengths of the other kind."""
+        all_of_it = Rules()
+        for part in self.parts:
+            all_of_it = _both(all_of_it, part.rules(units))
+        all_of_it = replace(all_of_it, latency=_stated(self.parts, units), expected=self.expected)
+        return in_fleets(all_of_it, dict(self.fleets)) if self.fleets else all_of_it
+
+    def __str__(self) -> str:
+        words = [str(part) for part in self.parts]
+        words += [f"only {', '.join(map(str, self.expected))}"] if self.expected is not None else []
+        words += [f"in {len(self.fleets)} fleet{'s' * (len(self.fleets) > 1)}"] if self.fleets else []
+        return "; ".join(words)
+
+
+# ---- the parts that bounds are made of ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One thing that somebody knows."""
+
+    def rules(self, units: Units) -> Rules:
+        raise NotImplementedError
+
+    @property
+    def names(self) -> tuple[SourceName, ...]:
+        """The sources it names."""
+        return ()
+
+
+@dataclass(frozen=True)
+class _Entries(_Part):
+    entries: tuple[tuple[SourceName, SourceName, tuple[Bound, ...]], ...]
+
+    def rules(self, units: Units) -> Rules:
+        made = []
+        for sender, receiver, bounds in self.entries:
+            for bound in bounds:
+                to = PerSource[Pair | None](None, ((receiver, bound.pair(units)),))
+                words = f"{sender} -> {receiver}: {bound}"
+                made.append(Rule(words, PerSource(None, ((sender, 0),)), to, own=sender == receiver, and_own=False))
+        return Rules(tuple(made))
+
+    @property
+    def names(self) -> tuple[SourceName, ...]:
+        return tuple(dict.fromkeys(name for sender, receiver, _ in self.entries for name in (sender, receiver)))
+
+    def __str__(self) -> str:
+        return "; ".join(f"{i} -> {j}: {' and '.join(map(str, bounds))}" for i, j, bounds in self.entries)
+
+
+@dataclass(frozen=True)
+class _Uniform(_Part):
+    bound: Bound
+
+    def rules(self, units: Units) -> Rules:
+        return Rules((Rule(str(self), _EVERYBODY, PerSource(self.bound.pair(units))),))
+
+    def __str__(self) -> str:
+        far, *when = str(self.bound).split(", ")
+        return ", ".join([f"any source: {far} {'any other' if self.bound.behind != 0 else 'than any other'}", *when])
+
+
+@dataclass(frozen=True)
+class _InOrder(_Part):
+    repeats: int | None
+
+    def rules(self, units: Units) -> Rules:  # noqa: ARG002 - order has no length
+        ties = [Pair(1)] if self.repeats != 1 else []
+        # After the first row of a time there may be so many less one; whatever comes then is newer.
+        counted = [] if self.repeats is None else [Pair(0, rows=self.repeats - 1)]
+        return Rules(tuple(Rule(str(self), _EVERYBODY, PerSource(pair), own=True) for pair in (*ties, *counted)))
+
+    def __str__(self) -> str:
+        many = {None: "in order", 1: "strictly in order"}
+        return f"each source: {many.get(self.repeats, f'in order, at most {self.repeats} rows of a time')}"
+
+
+@dataclass(frozen=True)
+class _Sensors(_Part):
+    deviation: PerSource[Length | None]
+    rate: Fraction | None
+
+    def rules(self, units: Units) -> Rules:
+        off = self.deviation.map(lambda length: None if length is None else units.time(length))
+        # A reading may repeat, for clocks that are set back by their deviation and for those that tick slowly: the
+        # paper's strict d would be one too little (erratum 5).
+        behind = off.map(lambda d: None if d is None else Pair(d + 1))
+        made = [Rule(str(self), _EVERYBODY, behind, own=True), Rule(str(self), off, behind)]
+        if self.rate is not None:
+            rate = self.rate
+            own = off.map(partial(_running_on, 0, rate))
+            made.append(Rule(f"{self}, running on", _EVERYBODY, own, own=True))
+            for most, senders in _kinds(off):
+                waits = off.map(partial(_running_on, most, rate))
+                made.append(Rule(f"{self}, running on", senders, waits))
+        return Rules(tuple(made))
+
+    @property
+    def names(self) -> tuple[SourceName, ...]:
+        return self.deviation.names
+
+    def __str__(self) -> str:
+        rate = "" if self.rate is None else f", running at {float(self.rate):g} or faster"
+        return f"clocks at most {_listed(self.deviation)} off{rate}"
+
+
+@dataclass(frozen=True)
+class _GlobalCounter(_Part):
+    between: PerSource[tuple[Length, Length] | None]
+
+    def rules(self, units: Units) -> Rules:
+        times = self.between.map(lambda two: None if two is None else (units.clock(two[0]), units.clock(two[1])))
+        for two in times.values:
+            if two is not None and two[0] > two[1]:
+                raise BadDuration(message("the least time is more than the most", {"between": self}, "swap them"))
+        everybody: PerSource[Duration | None] = times.map(lambda two: None if two is None else 0)
+        newer: PerSource[Pair | None] = times.map(lambda two: None if two is None else Pair(0))
+        one_more: PerSource[Pair | None] = times.map(lambda two: None if two is None else Pair(0, rows=1))
+        made = [Rule(f"{self}, drawn one by one", everybody, newer, own=True)]
+        made.append(Rule(f"{self}, and it has sent another since", everybody, one_more))
+        # Those of whom the least is known have kinds by it: the less, the longer the others are waited for.
+        for least, senders in _kinds(times.map(lambda two: None if two is None else -two[0])):
+            waits = times.map(partial(_drawn_since, least))
+            made.append(Rule(str(self), senders, waits))
+        return Rules(tuple(made))
+
+    @property
+    def names(self) -> tuple[SourceName, ...]:
+        return self.between.names
+
+    def __str__(self) -> str:
+        spelled = self.between.map(lambda two: None if two is None else f"{_shown(two[0])} to {_shown(two[1])}")
+        return f"numbers of one counter, sent after {_listed(spelled)}"
+
+
+@dataclass(frozen=True)
+class _Delay(_Part):
+    delays: PerSource[Length | None]
+
+    def rules(self, units: Units) -> Rules:
+        if not units.calendar and units.clock_calendar:
+            hint = "use a timestamp column for time=, or numbers for arrived=, too"
+            raise PlanError(message("a delay compares times with the clock, and these are sequence numbers", {}, hint))
+        return Rules(delay=self.delays.map(lambda length: None if length is None else units.clock(length)))
+
+    @property
+    def names(self) -> tuple[SourceName, ...]:
+        return self.delays.names
+
+    def __str__(self) -> str:
+        return f"rows arrive at most {_listed(self.delays)} after their time"
+
+
+@dataclass(frozen=True)
+class _Latency(_Part):
+    latency: PerSource[Length]
+
+    def rules(self, units: Units) -> Rules:  # noqa: ARG002 - put in at the end: it concerns all other parts
+        return Rules()
+
+    @property
+    def names(self) -> tuple[SourceName, ...]:
+        return self.latency.names
+
+    def __str__(self) -> str:
+        return f"under way for at most {_listed(self.latency)}"
+
+
+@dataclass(frozen=True)
+class _Assumed(_Part):
+    idle: Length | None = None
+    lull: Length | None = None
+
+    def rules(self, units: Units) -> Rules:
+        idle = None if self.idle is None else units.clock(self.idle)
+        return Rules(idle=idle, lull=None if self.lull is None else units.clock(self.lull))
+
+    def __str__(self) -> str:
+        return f"idle after {_shown(self.idle)}" if self.idle is not None else f"a lull after {_shown(self.lull)}"
+
+
+# ---- small things --------------------------------------------------------------------------------------------------
+
+
+def _make(bounds: Bounds, parts: tuple[_Part, ...]) -> None:
+    object.__setattr__(bounds, "parts", parts)
+    object.__setattr__(bounds, "expected", None)
+    object.__setattr__(bounds, "fleets", ())
+
+
+def _made(*parts: _Part) -> Bounds:
+    bounds = object.__new__(Bounds)
+    _make(bounds, parts)
+    return bounds
+
+
+def _with(bounds: Bounds, **changes: Any) -> Bounds:
+    other = _made(*bounds.parts)
+    for name in ("expected", "fleets"):
+        object.__setattr__(other, name, changes.get(name, getattr(bounds, name)))
+    return other
+
+
+def _latency(latency: Lengths | None) -> tuple[_Part, ...]:
+    return () if latency is None else (_Latency(PerSource.read(latency, 0)),)
+
+
+def _both(one: Rules, other: Rules) -> Rules:
+    """All that two parts know."""
+    return Rules(
+        one.rules + other.rules,
+        delay=other.delay if one.delay == NOBODY else one.delay.with_other(other.delay, _least),
+        idle=_least(one.idle, other.idle),
+        lull=_least(one.lull, other.lull),
+    )
+
+
+def _least(one: Duration | None, other: Duration | None) -> Duration | None:
+    return min((length for length in (one, other) if length is not None), default=None)
+
+
+def _stated(parts: tuple[_Part, ...], units: Units) -> PerSource[Duration]:
+    """How long rows are under way: the least that somebody stated."""
+    stated = [part.latency.map(units.clock) for part in parts if isinstance(part, _Latency)]
+    found: PerSource[Duration] = stated[0] if stated else PerSource(0)
+    for other in stated[1:]:
+        found = found.with_other(other, min)
+    return found
+
+
+def _kinds(values: PerSource[Duration | None]) -> list[tuple[Duration, PerSource[Duration | None]]]:
+    """Senders by a value on which the wait depends, each kind with the greatest of it.
+
+    So many kinds as there are values; if these are too many, neighbours are put together.
+    """
+    distinct = sorted({value for value in values.values if value is not None})
+    size = -(-len(distinct) // _MOST_KINDS)
+    groups = [distinct[first : first + size] for first in range(0, len(distinct), size)]
+
+    def senders(group: list[Duration]) -> tuple[Duration, PerSource[Duration | None]]:
+        return group[-1], values.map(lambda value: 0 if value in group else None)
+
+    return [senders(group) for group in groups]
+
+
+def _running_on(ahead: Duration, rate: Fraction, off: Duration | None) -> Pair | None:
+    """After how long a clock that is so far off has passed what one that is so far ahead shows now."""
+    return None if off is None else Pair(0, _up((ahead + off + 1) / rate))
+
+
+def _drawn_since(least: Duration, between: tuple[Duration, Duration] | None) -> Pair | None:
+    """After how long a source has sent what it drew before a number that was sent after `-least` or more."""
+    return None if between is None else Pair(0, max(between[1] + least, 0))
+
+
+def _up(length: Fraction) -> Duration:
+    return -(-length.numerator // length.denominator)
+
+
+def _positive(length: Length) -> Length:
+    if not as_duration(length, calendar=not isinstance(length, int)):
+        raise BadDuration(message("an assumption about silence needs a length above zero", {"got": repr(length)}))
+    return length
+
+
+def _shown(length: Any) -> str:
+    return str(length) if not isinstance(length, timedelta) else f"{length / timedelta(seconds=1):g}s"
+
+
+def _listed(values: PerSource[Any]) -> str:
+    named = list(starmap(lambda name, value: f"{_shown(value)} ({name})", values.named))
+    if values.default is None or not named:
+        return ", ".join(named) or _shown(values.default)
+    return ", ".join([*named, f"{_shown(values.default)} (all others)"])

@@ -1,0 +1,96 @@
+"""The generator against Figure 2 of the paper, read word for word, tick by tick."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.operators.heartbeats.generator import HeartbeatGenerator
+from slackwater.policies.bounds import Bound, Bounds, Units
+from slackwater.progress.instants import BEGINNING
+from slackwater.testing.oracles.heartbeats import NOTHING_YET, Arrival, System, figure_2, overall
+from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
+from slackwater.testing.oracles.heartbeats.strategies import simulations, systems
+
+if TYPE_CHECKING:
+    from slackwater.policies.bound_rules import Rules
+
+_PLAIN = Units(calendar=False, clock_calendar=False)
+
+
+def rules_of(system: System, lull: int | None = None) -> Rules:
+    """The same system as a user writes it, in the units of a stream of sequence numbers."""
+    entries = {
+        both: [
+            Bound(skew.delta, rows=skew.wait, strictly=True)
+            if skew.ticks is None
+            else Bound(skew.delta, skew.ticks, strictly=True)
+            for skew in pairs
+        ]
+        for both, pairs in system.bounds.items()
+        if pairs
+    }
+    bounds = Bounds(entries, latency=dict(enumerate(system.latency)))
+    bounds = bounds if lull is None else bounds & Bounds.lull(lull)
+    return bounds.only(*system.sources).rules(_PLAIN)
+
+
+def _beats(generator: HeartbeatGenerator, system: System) -> list[int]:
+    found = generator.heartbeats()
+    return [NOTHING_YET if found[j] == BEGINNING else found[j] for j in system.sources]
+
+
+def _columns(generator: HeartbeatGenerator, arrivals: list[Arrival]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ticks, sources, times = zip(*arrivals, strict=True) if arrivals else ((), (), ())
+    return np.array(ticks, np.int64), generator.places_of(sources), np.array(times, np.int64)
+
+
+_SIMULATED = simulations(systems(most_sources=4), most_rows=40)
+
+
+@given(_SIMULATED, st.none() | st.integers(1, 6))
+def test_every_heartbeat_is_that_of_the_paper_at_every_tick(drawn: tuple[System, list[Sent]], lull: int | None) -> None:
+    """Ticks without rows included, with latency, waits, further rows and the time-out."""
+    system, sent = drawn
+    arrivals = arrivals_of(sent)
+    until = arrivals[-1][0] + 12
+    expected = figure_2(system, arrivals, until, lull)
+    generator = HeartbeatGenerator(rules_of(system, lull))
+    by_tick = defaultdict(list)
+    for arrival in arrivals:
+        by_tick[arrival[0]].append(arrival)
+    for tick in range(until + 1):
+        if tick in by_tick:
+            generator.follow(*_columns(generator, by_tick[tick]), closes=True)
+        else:
+            generator.advance(tick)
+        generator.check()
+        assert _beats(generator, system) == expected[tick], (tick, arrivals)
+
+
+@given(_SIMULATED, st.data())
+def test_a_stream_is_complete_before_each_row_as_far_as_the_paper_says(
+    drawn: tuple[System, list[Sent]], data: st.DataObject
+) -> None:
+    """However rows are cut into batches, and with a snapshot in between."""
+    system, sent = drawn
+    arrivals = arrivals_of(sent)
+    least = overall(figure_2(system, arrivals, arrivals[-1][0]))
+    rules = rules_of(system)
+    generator = HeartbeatGenerator(rules)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(arrivals)), max_size=4)))
+    complete = BEGINNING
+    known = []
+    for first, stop in zip([0, *cuts], [*cuts, len(arrivals)], strict=True):
+        places, bounds = generator.follow(*_columns(generator, arrivals[first:stop]), closes=False)
+        for row in range(stop - first):
+            complete = max([complete, *bounds[places <= row].tolist()])
+            known.append(complete)
+        generator = HeartbeatGenerator(rules, resume=generator.snapshot())
+    expected = [least[tick - 1] if tick else NOTHING_YET for tick, _, _ in arrivals]
+    assert known == [BEGINNING if beat == NOTHING_YET else beat + 1 for beat in expected]
+    assert generator.violations() == {}
