@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
 from slackwater.policies.bounds import Bound, Bounds, Units
 from slackwater.progress.instants import BEGINNING
-from slackwater.testing.oracles.heartbeats import NOTHING_YET, Arrival, System, figure_2, overall
+from slackwater.testing.oracles.heartbeats import NOTHING_YET, System, figure_2, overall
 from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
 from slackwater.testing.oracles.heartbeats.strategies import simulations, systems
 
 if TYPE_CHECKING:
     from slackwater.policies.bound_rules import Rules
+    from slackwater.testing.oracles.heartbeats.system import Arrival
 
 _PLAIN = Units(calendar=False, clock_calendar=False)
 
