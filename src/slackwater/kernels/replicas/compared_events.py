@@ -3,8 +3,8 @@
 Each start and payload has one node, which an index finds and all replicas share. For each replica it has a list of
 counted ends, and how many events there are in all, those that were compared before included.
 
-Nodes lie in blocks of BLOCK, as they came. For each block two bounds are kept: no end of it is less than the one, no
-start of it less than the other. So a comparison opens only the blocks with something due.
+Each block of nodes has two bounds: no end of it is less than the one, no start of it less than the other. So a
+comparison opens only the blocks with something due.
 
 Where replicas never revise (`final`), an event is frozen when its start is; otherwise its end must be. An event without
 an end is frozen by no punctuation but FOREVER. When all replicas have ended, one that is complete past its start is
@@ -24,18 +24,20 @@ from slackwater.kernels.compile import kernel
 from slackwater.kernels.replicas.counted_ends import NO_ENTRY, count_down, count_up, first_end, take_first
 from slackwater.kernels.replicas.event_index import (
     AT,
+    BLOCK,
     COUNTERS,
     FIELDS,
     GONE,
     INDEX,
     LENGTH,
     LINES,
-    LIVE,
     NODES,
     READ,
     START,
     add_event,
     find_event,
+    forget_event,
+    lower_bound,
 )
 
 if TYPE_CHECKING:
@@ -43,9 +45,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slackwater.kernels.replicas.event_index import Column, Table
-
-BLOCK: Final = 128
-"""Nodes of a block."""
 
 FIRST: Final = FIELDS
 """Column of a node: the first entry of the first replica's list of ends."""
@@ -136,9 +135,8 @@ def take_elements(
         else:
             count_up(nodes, node, first, entries, end)
         # An event that was taken back has its start for its end: then it is over for its node, too.
-        block = node // BLOCK
-        bounds[block, LEAST_END] = min(bounds[block, LEAST_END], start if final else end)
-        bounds[block, LEAST_START] = min(bounds[block, LEAST_START], start)
+        lower_bound(bounds, node, LEAST_END, start if final else end)
+        lower_bound(bounds, node, LEAST_START, start)
     return ALL_FIT
 
 
@@ -284,9 +282,9 @@ def compare(
 ) -> tuple[int, int]:
     """Compare all events that are frozen, where all replicas are complete before an instant: FOREVER stands for all.
 
-    `ended`: no replica goes on. Return how many lines were written, and whether that is all; if not, it is
-    called again. `counts`, `totals` and
-    `takes_part` have a place for each replica and are written to; `tally` counts the lines of each replica.
+    `ended`: no replica goes on. Return how many lines were written, and whether that is all; if not, it is called
+    again. `counts`, `totals` and `takes_part` have a place for each replica and are written to; `tally` counts the
+    lines of each replica.
     """
     count = 0
     for block in range((counters[NODES] + BLOCK - 1) // BLOCK):
@@ -316,8 +314,7 @@ def compare(
             end = start if final else _first_end(nodes, node, entries)
             if _is_empty(nodes, node):
                 if start < complete:
-                    nodes[node, LENGTH] = GONE
-                    counters[LIVE] -= 1
+                    forget_event(nodes, counters, node)
                     continue
                 end = start
             elif end < complete or complete == _FOREVER:
@@ -337,17 +334,4 @@ def forget_replica(nodes: Column, entries: Column, counters: Column, bounds: Col
         while nodes[node, first] != NO_ENTRY:
             counters[EVENTS] -= take_first(nodes, node, first, entries)
         nodes[node, first + 1] = 0
-        bounds[node // BLOCK, LEAST_END] = min(bounds[node // BLOCK, LEAST_END], nodes[node, START])
-
-
-@kernel(f"void({LINES}, {LINES}, {READ})")
-def move_bounds(bounds: Column, new_bounds: Column, moved_to: Column) -> None:
-    """Make bounds for the blocks in which nodes lie after they were moved."""
-    for block in range(len(new_bounds)):
-        new_bounds[block, LEAST_END] = new_bounds[block, LEAST_START] = _FOREVER
-    for node in range(len(moved_to)):
-        if moved_to[node] == GONE:
-            continue
-        block, was = moved_to[node] // BLOCK, node // BLOCK
-        for bound in range(BOUNDS):
-            new_bounds[block, bound] = min(new_bounds[block, bound], bounds[was, bound])
+        lower_bound(bounds, node, LEAST_END, nodes[node, START])

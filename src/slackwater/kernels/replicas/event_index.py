@@ -7,6 +7,10 @@ compared exactly, word by word.
 Nodes are only ever appended. One that is done with is marked as gone and stays until there is no room for more; then
 the others are moved together, so that each is moved once, on average. Nothing is deleted from the table.
 
+Who lets events go in order of time must find those that are due, not look at all that live. Nodes lie in blocks, as
+they came. For each block there may be bounds, of each replica for example: no node of the block needs attention before
+time has passed the bound. So only blocks with something due are opened.
+
 Invariant: the table has at least as many free places as it has nodes.
 
 Numba does not see that a kernel calls these when it looks for its machine code on disk: after a change in this file
@@ -55,6 +59,11 @@ COUNTERS: Final = 3
 FREE: Final = -1
 """A place in the table that no node has."""
 
+BLOCK: Final = 128
+"""Nodes of a block."""
+
+_FOREVER: Final = 2**63 - 1
+
 READ: Final = "Array(int64, 1, 'C', readonly=True)"
 """The type of a column that is only read."""
 LINES: Final = "int64[:, ::1]"
@@ -63,7 +72,7 @@ INDEX: Final = f"{LINES}, int32[::1], int64[::1], int64[::1]"
 """The types of an index: its nodes, table, held words and counters."""
 
 
-@kernel(f"int64({LINES}, int32[::1], int64[::1], int64, int64, {READ}, int64, int64)")
+@kernel(f"int64({LINES}, int32[::1], int64[::1], int64, int64, {READ}, int64, int64)", inlined=True)
 def find_event(
     nodes: Column, table: Table, held: Column, hashed: int, start: int, words: Column, begin: int, length: int
 ) -> Any:
@@ -79,7 +88,7 @@ def find_event(
     return -1 - int64(place)
 
 
-@kernel(f"int64({INDEX}, int64, int64, int64, {READ}, int64, int64)")
+@kernel(f"int64({INDEX}, int64, int64, int64, {READ}, int64, int64)", inlined=True)
 def add_event(
     nodes: Column,
     table: Table,
@@ -101,6 +110,20 @@ def add_event(
     counters[LIVE] += 1
     counters[WORDS] += length
     return int64(node)
+
+
+@kernel(f"void({LINES}, int64[::1], int64)", inlined=True)
+def forget_event(nodes: Column, counters: Column, node: int) -> None:
+    """Be done with a node."""
+    nodes[node, LENGTH] = GONE
+    counters[LIVE] -= 1
+
+
+@kernel(f"void({LINES}, int64, int64, int64)", inlined=True)
+def lower_bound(bounds: Column, node: int, which: int, due: int) -> None:
+    """See that a bound does not hide a node that needs attention when time has passed an instant."""
+    block = node // BLOCK
+    bounds[block, which] = min(bounds[block, which], due)
 
 
 @kernel(f"void({LINES}, int64[::1], int64[::1], {LINES}, int64[::1], int64[::1])")
@@ -139,3 +162,13 @@ def fill_table(nodes: Column, counters: Column, table: Table) -> None:
         while table[free] != FREE:
             free = (free + uint64(1)) & mask
         table[free] = node
+
+
+@kernel(f"void({LINES}, {LINES}, {READ})")
+def move_bounds(bounds: Column, new_bounds: Column, moved_to: Column) -> None:
+    """Make bounds for the blocks in which nodes lie after they were moved."""
+    new_bounds[:, :] = _FOREVER
+    for node in range(len(moved_to)):
+        if moved_to[node] != GONE:
+            for which in range(bounds.shape[1]):
+                lower_bound(new_bounds, moved_to[node], which, bounds[node // BLOCK, which])

@@ -2,7 +2,8 @@
 
 Each start and payload has one place in a hash table, with the end that the event has now. The table holds two hashes of
 64 bits instead of the start and the payload: with a million events at once, the chance that any two of them are taken
-for one is about one in 10^26.
+for one is about one in 10^26. So no payloads are held, as an index of events (event_index) would, for nobody asks for
+them.
 
 Events are only ever added. When the table is full, those that can no longer be inserted again are left out and the
 others are put into a new one, so that each is moved once, on average.

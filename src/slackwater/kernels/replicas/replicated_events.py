@@ -1,27 +1,57 @@
 """Merges replicas whose events may be revised, where start and payload are a key: LMerge's case R3, in compiled loops.
 
-Each event that is not frozen yet has one node, shared by all replicas: its start, its payload's bytes, the end that
-each replica gives it, and the end that the output gives it (the paper's in2t). A hash table finds nodes by start and
-payload, which are compared exactly, word by word.
-
-A punctuation must find the nodes that it freezes, not look at all that live. Nodes lie in blocks, as they came. For
-each block and replica a bound is kept: no node of the block needs attention before a punctuation of that replica
-passes it. So only blocks with something due are opened. (The paper keeps a tree by start, which costs more per insert.)
-
-Nodes are only ever appended. Those that are done with stay until they are as many as the others; then all is moved
-together, so that each node is moved once, on average.
+Each event that is not frozen yet has one node (see merged_events) with one end for each replica and one for the output
+(the paper's in2t).
 
 Paper: Chandramouli, Maier, Goldstein. Physically Independent Stream Merging. ICDE 2012, section IV-C, algorithm R3.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from numba import int64, uint64
 
-from slackwater.kernels.columns.payload_words import copy_words, hash_event, same_words
+from slackwater.kernels.columns.payload_words import hash_event
 from slackwater.kernels.compile import kernel
+from slackwater.kernels.replicas.event_index import (
+    AT,
+    BLOCK,
+    FREE,
+    GONE,
+    HASH,
+    LENGTH,
+    LINES,
+    NODES,
+    READ,
+    START,
+    forget_event,
+    lower_bound,
+)
+from slackwater.kernels.replicas.merged_events import (
+    COMPLETE,
+    ENDS,
+    KINDS,
+    MOST,
+    NOBODY,
+    NOWHERE,
+    OTHER_ENDS,
+    OUT_END,
+    RANKED,
+    SETTLED,
+    STATE,
+    node_of,
+    punctuate_output,
+)
+from slackwater.kernels.replicas.output_lines import (
+    ADJUST,
+    CONTRADICTED_EVENT,
+    HELD,
+    INSERT,
+    PUNCTUATE,
+    pass_over,
+    write_line,
+)
 from slackwater.kernels.replicas.replica_standing import (
     CONTRADICTED,
     DIVERTS,
@@ -29,7 +59,6 @@ from slackwater.kernels.replicas.replica_standing import (
     FIRST_RULE,
     LIVE_EVENTS,
     NEWEST,
-    PASSED_OVER,
     QUORUM,
     REVISE_WHEN_FROZEN,
     REVISED,
@@ -47,195 +76,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Column = NDArray[np.int64]
-
-BLOCK: Final = 128
-"""Nodes of a block."""
+    from slackwater.kernels.replicas.event_index import Column, Table
 
 AHEAD: Final = 64
 """Elements that are looked at before the first of them is taken."""
 
-START: Final = 0
-"""Place in a node: the start of the event."""
-OUT_END: Final = 1
-"""Place in a node: the end that was emitted, or NOWHERE."""
-AT: Final = 2
-"""Place in a node: where the words of its payload begin."""
-LENGTH: Final = 3
-"""Place in a node: how many words they are; GONE for a node that is done with."""
-HASH: Final = 4
-"""Place in a node: the hash of start and payload."""
-MOST: Final = 5
-"""Place in a node: how many events of its start and payload there are, in the output or in the replica that has most;
-what is not in the output of these is still to be emitted, or will be left out."""
-ENDS: Final = 6
-"""Place in a node: the end that the first replica gives it, or NOWHERE; those of the others follow."""
 
-NOWHERE: Final = -(2**63)
-"""The end of an event that a replica does not have, or that was not emitted."""
-GONE: Final = -1
-
-NODES: Final = 0
-"""Place in counters: how many nodes there are, those that are done with included."""
-LIVE: Final = 1
-"""Place in counters: how many are not done with."""
-WORDS: Final = 2
-"""Place in counters: how many words their payloads take."""
-COMPLETE: Final = 3
-"""Place in counters: the last punctuation of the output."""
-SETTLED: Final = 4
-"""Place in counters: the last punctuation of a replica that was settled; the output's may be held back behind it."""
-OTHER_ENDS: Final = 5
-"""Place in counters: ends that could not be emitted, because a punctuation of the output rules them out."""
-CORRECTIONS: Final = 6
-"""Place in counters: lines that add no event to the output: adjusts, and the inserts that some of them take back."""
-
-PEAK: Final = 7
-"""Place in counters: the most nodes that were not done with at once, since whoever merges was built."""
-
-COUNTERS: Final = 8
-
-KIND: Final = 0
-"""Place in an output line: the kind of the element. Lines are laid out by column: one row of numbers for each place."""
-OUT_START: Final = 1
-OUT_PRIOR: Final = 2
-OUT_NEW: Final = 3
-OUT_FROM: Final = 4
-"""Place in an output line: the row of the batch whose payload it has, or HELD."""
-OUT_AT: Final = 5
-"""Place in an output line: where the words of its payload are held; they are, for all but punctuations."""
-OUT_LENGTH: Final = 6
-LINE: Final = 7
-
-NOBODY: Final = -1
-"""The replica that has an event which none has."""
-
-HELD: Final = -1
-"""The payload of a line is among those that are held, at OUT_AT."""
-
-INSERT, ADJUST, PUNCTUATE = 0, 1, 2  # as in events.kinds
-PASSED_OVER_INSERT, PASSED_OVER_ADJUST, CONTRADICTED_EVENT = 3, 4, 5
-"""Kinds of lines that do not go out: rows that are left out. They have the replica at OUT_PRIOR."""
-FREE: Final = -1
-"""A place in the table that no node has."""
-
-_READ = "Array(int64, 1, 'C', readonly=True)"
-_KINDS = "Array(int8, 1, 'C', readonly=True)"
-_NODES = "int64[:, ::1]"
-_STATE = f"{_NODES}, int64[:, ::1], int32[::1], int64[::1], int64[::1]"
-
-
-@kernel(f"int64({_NODES}, int32[::1], int64[::1], int64, int64, {_READ}, int64, int64)", inlined=True)
-def find_node(
-    nodes: Column,
-    table: NDArray[np.int32],
-    held: Column,
-    hashed: int,
-    start: int,
-    words: Column,
-    begin: int,
-    length: int,
-) -> Any:
-    """The node of an event; if there is none, the free place in the table where it would be: -1 less that place."""
-    mask = uint64(len(table) - 1)
-    at = uint64(hashed) & mask
-    while table[at] != FREE:
-        node = table[at]
-        alike = nodes[node, HASH] == hashed and nodes[node, START] == start and nodes[node, LENGTH] == length
-        if alike and same_words(held, nodes[node, AT], words, begin, length):
-            return int64(node)
-        at = (at + uint64(1)) & mask
-    return -1 - int64(at)
-
-
-@kernel(f"int64({_STATE}, int64, int64, int64, {_READ}, int64, int64)", inlined=True)
-def add_node(
-    nodes: Column,
-    bounds: Column,
-    table: NDArray[np.int32],
-    held: Column,
-    counters: Column,
-    place: int,
-    hashed: int,
-    start: int,
-    words: Column,
-    begin: int,
-    length: int,
-) -> Any:
-    """Make a node for an event that no replica had before; return its number."""
-    node, at = counters[NODES], counters[WORDS]
-    table[place] = node
-    nodes[node, START], nodes[node, OUT_END], nodes[node, HASH] = start, NOWHERE, hashed
-    nodes[node, AT], nodes[node, LENGTH], nodes[node, MOST] = at, length, 0
-    copy_words(words, begin, held, at, length)
-    for replica in range(nodes.shape[1] - ENDS):
-        nodes[node, ENDS + replica] = NOWHERE
-        # For a replica that does not have the event by then there is none.
-        bounds[node // BLOCK, replica] = min(bounds[node // BLOCK, replica], start)
-    counters[NODES] += 1
-    counters[LIVE] += 1
-    counters[PEAK] = max(counters[PEAK], counters[LIVE])
-    counters[WORDS] += length
-    return int64(node)
-
-
-@kernel("void(int64[:, ::1], int64, int64, int64, int64, int64, int64, int64, int64)", inlined=True)
-def write_line(
-    lines: Column, count: int, kind: int, start: int, prior: int, end: int, row: int, at: int, length: int
-) -> None:
-    """Write a line of output."""
-    lines[KIND, count], lines[OUT_START, count], lines[OUT_PRIOR, count] = kind, start, prior
-    lines[OUT_NEW, count], lines[OUT_FROM, count] = end, row
-    lines[OUT_AT, count], lines[OUT_LENGTH, count] = at, length
-
-
-@kernel(f"int64({_NODES}, int64, {_READ}, {_NODES}, int64, int8, int64, int64, int64, int64)", inlined=True)
-def pass_over(
-    standing: Column,
-    replica: int,
-    rules: Column,
-    lines: Column,
-    count: int,
-    kind: int,
-    start: int,
-    end: int,
-    row: int,
-    length: int,
-) -> int:
-    """Leave an element out whose time is over; return the count of lines."""
-    standing[replica, PASSED_OVER] += 1
-    if rules[DIVERTS]:
-        write_line(lines, count, PASSED_OVER_INSERT + kind, start, replica, end, row, 0, length)
-        count += 1
-    return count
-
-
-@kernel("UniTuple(int64, 3)(int64[:, :], int8[::1], int64[:, ::1])")
-def sum_up(lines: Column, kinds: NDArray[np.int8], payloads: Column) -> tuple[int, int, int]:
-    """Write the kind of each line, and, for those that are not punctuations, where their payloads are.
-
-    Return how many payloads there are, how many of them are held and not of the batch, and how many lines are adjusts.
-    """
-    rows, held, adjusts = 0, 0, 0
-    for i in range(len(kinds)):
-        kinds[i] = lines[KIND, i]
-        adjusts += lines[KIND, i] == ADJUST
-        if lines[KIND, i] != PUNCTUATE:
-            payloads[0, rows], payloads[1, rows] = lines[OUT_FROM, i], lines[OUT_AT, i]
-            payloads[2, rows] = lines[OUT_LENGTH, i]
-            held += lines[OUT_FROM, i] == HELD
-            rows += 1
-    return rows, held, adjusts
-
-
-@kernel(f"int64({_NODES}, int64, int64)", inlined=True)
+@kernel(f"int64({LINES}, int64, int64)", inlined=True)
 def _due(nodes: Column, node: int, replica: int) -> int:
     """The time that a replica's punctuation must pass for a node to need attention."""
     start, given, out = nodes[node, START], nodes[node, ENDS + replica], nodes[node, OUT_END]
     return min(start if given == NOWHERE else given, start if out == NOWHERE else out)
 
 
-@kernel(f"int64({_NODES}, int64)")
+@kernel(f"int64({LINES}, int64)")
 def _replicas_with(nodes: Column, node: int) -> int:
     """How many replicas have an event."""
     having = 0
@@ -244,7 +98,7 @@ def _replicas_with(nodes: Column, node: int) -> int:
     return having
 
 
-@kernel(f"boolean({_NODES}, int64, int64, {_READ}, int64[:, ::1])")
+@kernel(f"boolean({LINES}, int64, {RANKED})")
 def _may_go_out(nodes: Column, node: int, replica: int, rules: Column, standing: Column) -> bool:
     """Whether an event that a replica sends now goes out by the rule for the first time."""
     if rules[FIRST_RULE] == WHEN_QUORUM:
@@ -252,7 +106,7 @@ def _may_go_out(nodes: Column, node: int, replica: int, rules: Column, standing:
     return is_believed(rules, standing, replica)
 
 
-@kernel(f"int64({_NODES}, {_NODES}, int64, int64[::1], int64, {_READ}, {_NODES}, {_NODES}, int64)")
+@kernel(f"int64({LINES}, {LINES}, int64, int64[::1], {RANKED}, {LINES}, int64)")
 def _revise(
     nodes: Column,
     bounds: Column,
@@ -273,13 +127,12 @@ def _revise(
         write_line(lines, count, ADJUST, start, out, end, HELD, nodes[node, AT], nodes[node, LENGTH])
         count += 1
         nodes[node, OUT_END] = NOWHERE if given == NOWHERE else end
-        block = node // BLOCK
         for other in range(len(standing)):
-            bounds[block, other] = min(bounds[block, other], _due(nodes, node, other))
+            lower_bound(bounds, node, other, _due(nodes, node, other))
     return count
 
 
-@kernel(f"int64({_NODES}, int64)", inlined=True)
+@kernel(f"int64({LINES}, int64)", inlined=True)
 def _first_with(nodes: Column, node: int) -> int:
     """The first replica that has an event, or NOBODY."""
     for replica in range(nodes.shape[1] - ENDS):
@@ -288,7 +141,7 @@ def _first_with(nodes: Column, node: int) -> int:
     return NOBODY
 
 
-@kernel(f"void({_NODES}, int64, int64, int64, int64[:, ::1])", inlined=True)
+@kernel(f"void({LINES}, int64, int64, int64, {LINES})", inlined=True)
 def _count_in(nodes: Column, node: int, kind: int, replica: int, standing: Column) -> None:
     """Count an element that was taken in: as one more event, or by what it is instead."""
     if kind == INSERT:
@@ -300,7 +153,7 @@ def _count_in(nodes: Column, node: int, kind: int, replica: int, standing: Colum
         nodes[node, MOST] = most
 
 
-@kernel(f"int64({_NODES}, int64, int64[::1], int64, {_READ}, int64[:, ::1], int64[:, ::1], int64)")
+@kernel(f"int64({LINES}, int64, int64[::1], {RANKED}, {LINES}, int64)")
 def _let_go(
     nodes: Column,
     node: int,
@@ -323,14 +176,13 @@ def _let_go(
                 count += 1
         else:
             standing[leader, REVISED] += nodes[node, MOST]
-    nodes[node, LENGTH] = GONE
-    counters[LIVE] -= 1
+    forget_event(nodes, counters, node)
     for replica in range(len(standing)):
         standing[replica, LIVE_EVENTS] -= nodes[node, ENDS + replica] != NOWHERE
     return count
 
 
-@kernel(f"int64({_NODES}, int64, int64[::1], int64, {_READ}, int64[:, ::1], int64, int64[:, ::1], int64)")
+@kernel(f"int64({LINES}, int64, int64[::1], {RANKED}, int64, {LINES}, int64)")
 def _settle(
     nodes: Column,
     node: int,
@@ -364,7 +216,7 @@ def _settle(
     return count
 
 
-@kernel(f"UniTuple(int64, 3)({_NODES}, {_NODES}, int64[::1], int64, {_READ}, {_NODES}, int64, {_NODES}, int64)")
+@kernel(f"UniTuple(int64, 3)({LINES}, {LINES}, int64[::1], {RANKED}, int64, {LINES}, int64)")
 def _freeze(
     nodes: Column,
     bounds: Column,
@@ -401,37 +253,10 @@ def _freeze(
     return count, complete, 1
 
 
-@kernel(f"UniTuple(int64, 2)({_NODES}, {_NODES}, int64[::1], int64, {_READ}, {_NODES}, int64, {_NODES}, int64)")
-def _punctuate(
-    nodes: Column,
-    bounds: Column,
-    counters: Column,
-    replica: int,
-    rules: Column,
-    standing: Column,
-    punctuation: int,
-    lines: Column,
-    count: int,
-) -> tuple[int, int]:
-    """Pass a replica's punctuation on, as far as it is news; return the count of lines, and whether all fitted."""
-    t = settled_by(rules, standing, replica, punctuation)
-    if t <= counters[SETTLED]:
-        return count, 1
-    count, complete, all_fit = _freeze(nodes, bounds, counters, replica, rules, standing, t, lines, count)
-    if not all_fit or count == lines.shape[1]:
-        return count, 0
-    counters[SETTLED] = t
-    if complete > counters[COMPLETE]:
-        counters[COMPLETE] = complete
-        write_line(lines, count, PUNCTUATE, complete, complete, complete, HELD, 0, 0)
-        count += 1
-    return count, 1
-
-
-@kernel(f"void({_NODES}, int32[::1], {_KINDS}, {', '.join([_READ] * 3)}, int64, int64, int64[::1])", inlined=True)
+@kernel(f"void({LINES}, int32[::1], {KINDS}, {', '.join([READ] * 3)}, int64, int64, int64[::1])", inlined=True)
 def look_ahead(
     nodes: Column,
-    table: NDArray[np.int32],
+    table: Table,
     kinds: NDArray[np.int8],
     starts: Column,
     offsets: Column,
@@ -457,16 +282,13 @@ def look_ahead(
     hashes[AHEAD] = touched  # or the compiler would see that nobody needs it
 
 
-@kernel(
-    f"UniTuple(int64, 2)({_STATE}, int64, {_READ}, int64[:, ::1], {_KINDS}, "
-    f"{', '.join([_READ] * 4)}, int64, int64, int64[::1], int64[:, ::1])"
-)
+@kernel(f"UniTuple(int64, 2)({STATE}, {RANKED}, {KINDS}, {', '.join([READ] * 4)}, int64, int64, int64[::1], {LINES})")
 def merge_elements(
     nodes: Column,
-    bounds: Column,
-    table: NDArray[np.int32],
+    table: Table,
     held: Column,
     counters: Column,
+    bounds: Column,
     replica: int,
     rules: Column,
     standing: Column,
@@ -497,19 +319,19 @@ def merge_elements(
             look_ahead(nodes, table, kinds, starts, offsets, words, i, row + 1, hashes)
         start = starts[i]
         if kinds[i] == PUNCTUATE:
-            count, all_fit = _punctuate(nodes, bounds, counters, replica, rules, standing, start, lines, count)
-            if not all_fit:
-                return i, count
+            t = settled_by(rules, standing, replica, start)
+            if t > counters[SETTLED]:
+                count, complete, all_fit = _freeze(nodes, bounds, counters, replica, rules, standing, t, lines, count)
+                if not all_fit or count == lines.shape[1]:
+                    return i, count
+                count = punctuate_output(counters, t, complete, lines, count)
             continue
         row += 1
         begin, length = offsets[row], offsets[row + 1] - offsets[row]
-        hashed = hashes[ahead]
-        node = find_node(nodes, table, held, hashed, start, words, begin, length)
+        node = node_of(nodes, table, held, counters, bounds, kinds[i], hashes[ahead], start, words, begin, length)
         if node < 0:
-            if kinds[i] == ADJUST or start < counters[SETTLED]:
-                count = pass_over(standing, replica, rules, lines, count, kinds[i], start, ends[i], row, length)
-                continue
-            node = add_node(nodes, bounds, table, held, counters, -1 - node, hashed, start, words, begin, length)
+            count = pass_over(standing, replica, rules, lines, count, kinds[i], start, ends[i], row, length)
+            continue
         end = NOWHERE if kinds[i] == ADJUST and ends[i] == start else ends[i]
         standing[replica, LIVE_EVENTS] += (end != NOWHERE) - (nodes[node, ENDS + replica] != NOWHERE)
         standing[replica, NEWEST] = max(standing[replica, NEWEST], start)
@@ -523,42 +345,5 @@ def merge_elements(
             write_line(lines, count, INSERT, start, end, end, row, nodes[node, AT], length)
             count += 1
         _count_in(nodes, node, kinds[i], replica, standing)
-        block = node // BLOCK
-        bounds[block, replica] = min(bounds[block, replica], _due(nodes, node, replica))
+        lower_bound(bounds, node, replica, _due(nodes, node, replica))
     return len(kinds), count
-
-
-@kernel(f"void({_NODES}, int64[:, ::1], int64[::1], int64[::1], {_STATE.rsplit(',', 1)[0]})")
-def move_together(
-    nodes: Column,
-    bounds: Column,
-    held: Column,
-    counters: Column,
-    new_nodes: Column,
-    new_bounds: Column,
-    new_table: NDArray[np.int32],
-    new_held: Column,
-) -> None:
-    """Move the nodes that are not done with into new memory, which is large enough for them."""
-    moved, at = 0, 0
-    new_table[:] = FREE
-    new_bounds[:, :] = 2**63 - 1
-    mask = uint64(len(new_table) - 1)
-    for node in range(counters[NODES]):
-        begin, length = nodes[node, AT], nodes[node, LENGTH]
-        if length == GONE:
-            continue
-        for place in range(nodes.shape[1]):
-            new_nodes[moved, place] = nodes[node, place]
-        copy_words(held, begin, new_held, at, length)
-        new_nodes[moved, AT] = at
-        at += length
-        block, was = moved // BLOCK, node // BLOCK
-        for replica in range(bounds.shape[1]):
-            new_bounds[block, replica] = min(new_bounds[block, replica], bounds[was, replica])
-        place = uint64(nodes[node, HASH]) & mask
-        while new_table[place] != FREE:
-            place = (place + uint64(1)) & mask
-        new_table[place] = moved
-        moved += 1
-    counters[NODES], counters[WORDS] = moved, at

@@ -1,8 +1,7 @@
 """Merges replicas that may send the same event any number of times, and revise each: LMerge's case R4, compiled.
 
-As in replicated_events there is one node for each start and payload, in blocks with a bound for each replica; nodes are
-added, and the most of them counted, by the same loop. Where that has one end for each replica and for the output, here
-are lists of counted ends (the paper's in3t).
+As in replicated_events there is one node for each start and payload (see merged_events). Where that has one end for
+each replica and for the output, here are lists of counted ends (the paper's in3t).
 
 When a punctuation passes the start of an event, the output gets as many of it as the replica has (AdjustOutputCount).
 When it passes ends, the output gets exactly the replica's (AdjustOutput): surplus ends are moved to those that lack.
@@ -29,6 +28,42 @@ from slackwater.kernels.replicas.counted_ends import (
     take_first,
     total,
 )
+from slackwater.kernels.replicas.event_index import (
+    AT,
+    BLOCK,
+    GONE,
+    LENGTH,
+    LINES,
+    NODES,
+    READ,
+    START,
+    forget_event,
+    lower_bound,
+)
+from slackwater.kernels.replicas.merged_events import (
+    COMPLETE,
+    ENDS,
+    KINDS,
+    MOST,
+    NOBODY,
+    NOWHERE,
+    OTHER_ENDS,
+    OUT_END,
+    RANKED,
+    SETTLED,
+    STATE,
+    node_of,
+    punctuate_output,
+)
+from slackwater.kernels.replicas.output_lines import (
+    ADJUST,
+    CONTRADICTED_EVENT,
+    HELD,
+    INSERT,
+    PUNCTUATE,
+    pass_over,
+    write_line,
+)
 from slackwater.kernels.replicas.replica_standing import (
     CONTRADICTED,
     DIVERTS,
@@ -49,49 +84,17 @@ from slackwater.kernels.replicas.replica_standing import (
     may_revise,
     settled_by,
 )
-from slackwater.kernels.replicas.replicated_events import (
-    ADJUST,
-    AT,
-    BLOCK,
-    COMPLETE,
-    CONTRADICTED_EVENT,
-    ENDS,
-    GONE,
-    HELD,
-    INSERT,
-    LENGTH,
-    LIVE,
-    MOST,
-    NOBODY,
-    NODES,
-    OTHER_ENDS,
-    OUT_END,
-    PUNCTUATE,
-    SETTLED,
-    START,
-    add_node,
-    find_node,
-    pass_over,
-    write_line,
-)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Column = NDArray[np.int64]
+    from slackwater.kernels.replicas.event_index import Column, Table
 
 _FOREVER: Final = 2**63 - 1
-_NOWHERE: Final = -(2**63)
-
-_READ = "Array(int64, 1, 'C', readonly=True)"
-_TWO = "int64[:, ::1]"
-_STATE = f"{_TWO}, {_TWO}, int32[::1], int64[::1], int64[::1], {_TWO}"
-_RANKED = f"int64, {_READ}, {_TWO}"
-"""A replica, the rules, and how all replicas stand."""
 
 
-@kernel(f"int64({_TWO}, int64, int64, {_TWO}, int64)")
+@kernel(f"int64({LINES}, int64, int64, {LINES}, int64)")
 def _due(nodes: Column, node: int, replica: int, entries: Column, complete: int) -> int:
     """The time that a replica's punctuation must pass for a node to need attention: first of all its start."""
     if nodes[node, START] >= complete:
@@ -101,7 +104,7 @@ def _due(nodes: Column, node: int, replica: int, entries: Column, complete: int)
     return min(first, entries[out, END] if out > NO_ENTRY else _FOREVER)
 
 
-@kernel(f"boolean({_TWO}, int64, {_TWO}, {_TWO}, int64, int64, int64)")
+@kernel(f"boolean({LINES}, int64, {LINES}, {LINES}, int64, int64, int64)")
 def _take_in(
     nodes: Column, node: int, entries: Column, standing: Column, replica: int, prior_end: int, end: int
 ) -> bool:
@@ -121,7 +124,7 @@ def _take_in(
 # ---- agreeing with a replica ---------------------------------------------------------------------------------------
 
 
-@kernel(f"int64({_TWO}, int64, {_TWO}, int64, {_TWO}, int64)")
+@kernel(f"int64({LINES}, int64, {LINES}, int64, {LINES}, int64)")
 def _equal_count(nodes: Column, node: int, entries: Column, replica: int, lines: Column, count: int) -> int:
     """Make the output have as many events as the replica: take back those it lacks, emit those the output lacks."""
     start, ins = nodes[node, START], ENDS + replica
@@ -141,7 +144,7 @@ def _equal_count(nodes: Column, node: int, entries: Column, replica: int, lines:
     return count
 
 
-@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], int64, {_TWO}, int64, {_TWO}, int64)")
+@kernel(f"int64({LINES}, int64, {LINES}, int64[::1], int64, {LINES}, int64, {LINES}, int64)")
 def _equal_ends(
     nodes: Column,
     node: int,
@@ -180,7 +183,7 @@ def _equal_ends(
     return count
 
 
-@kernel(f"int64({_TWO}, int64, {_TWO}, int64, int64, {_TWO}, int64)")
+@kernel(f"int64({LINES}, int64, {LINES}, int64, int64, {LINES}, int64)")
 def _emit_frozen(nodes: Column, node: int, entries: Column, replica: int, t: int, lines: Column, count: int) -> int:
     """Emit the events of a replica that its punctuation freezes, none of which is in the output yet."""
     start, at = nodes[node, START], nodes[node, ENDS + replica]
@@ -194,7 +197,7 @@ def _emit_frozen(nodes: Column, node: int, entries: Column, replica: int, t: int
     return count
 
 
-@kernel(f"UniTuple(int64, 2)({_TWO}, int64, {_TWO})")
+@kernel(f"UniTuple(int64, 2)({LINES}, int64, {LINES})")
 def _who_has_most(nodes: Column, node: int, entries: Column) -> tuple[int, int]:
     """The first replica that has most events of a node, and how many these are."""
     found, most = 0, 0
@@ -205,7 +208,7 @@ def _who_has_most(nodes: Column, node: int, entries: Column) -> tuple[int, int]:
     return found, most
 
 
-@kernel(f"int64({_TWO}, {_TWO}, int64[::1], {_TWO}, int64)")
+@kernel(f"int64({LINES}, {LINES}, int64[::1], {LINES}, int64)")
 def recount(nodes: Column, entries: Column, counters: Column, standing: Column, gone: int) -> int:
     """Count the events that are not emitted yet; what only a replica had that is gone is left out. Cost: O(nodes)."""
     unsent = 0
@@ -221,7 +224,7 @@ def recount(nodes: Column, entries: Column, counters: Column, standing: Column, 
     return unsent
 
 
-@kernel(f"void({_TWO}, int64, {_TWO}, int64, int64, {_TWO})", inlined=True)
+@kernel(f"void({LINES}, int64, {LINES}, int64, int64, {LINES})", inlined=True)
 def _count_in(nodes: Column, node: int, entries: Column, kind: int, replica: int, standing: Column) -> None:
     """Count an element that was taken in: as one more event, or by what it is instead."""
     if kind == ADJUST:
@@ -235,7 +238,7 @@ def _count_in(nodes: Column, node: int, entries: Column, kind: int, replica: int
         standing[replica, DUPLICATES] += 1
 
 
-@kernel(f"int64({_TWO}, int64, {_TWO}, {_RANKED}, {_TWO}, int64)", inlined=True)
+@kernel(f"int64({LINES}, int64, {LINES}, {RANKED}, {LINES}, int64)", inlined=True)
 def _count_what_is_left_out(
     nodes: Column,
     node: int,
@@ -265,7 +268,7 @@ def _count_what_is_left_out(
     return count
 
 
-@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], {_RANKED}, {_TWO}, int64)")
+@kernel(f"int64({LINES}, int64, {LINES}, int64[::1], {RANKED}, {LINES}, int64)")
 def _forget(
     nodes: Column,
     node: int,
@@ -284,12 +287,11 @@ def _forget(
             standing[replica, LIVE_EVENTS] -= take_first(nodes, node, ENDS + replica, entries)
     while nodes[node, OUT_END] > NO_ENTRY:
         take_first(nodes, node, OUT_END, entries)
-    nodes[node, LENGTH] = GONE
-    counters[LIVE] -= 1
+    forget_event(nodes, counters, node)
     return count
 
 
-@kernel(f"int64({_TWO}, int64, {_TWO}, int64[::1], {_RANKED}, int64, {_TWO}, int64)")
+@kernel(f"int64({LINES}, int64, {LINES}, int64[::1], {RANKED}, int64, {LINES}, int64)")
 def _settle(
     nodes: Column,
     node: int,
@@ -315,7 +317,7 @@ def _settle(
     return count
 
 
-@kernel(f"UniTuple(int64, 3)({_TWO}, {_TWO}, int64[::1], {_TWO}, {_RANKED}, int64, {_TWO}, int64)")
+@kernel(f"UniTuple(int64, 3)({LINES}, {LINES}, int64[::1], {LINES}, {RANKED}, int64, {LINES}, int64)")
 def _freeze(
     nodes: Column,
     bounds: Column,
@@ -335,7 +337,7 @@ def _freeze(
     """
     # Where only what is frozen is emitted, a node needs attention as long as it lives: it holds punctuations back.
     only_frozen = rules[FIRST_RULE] == WHEN_FROZEN or rules[FIRST_RULE] == WHEN_FINAL
-    complete, punctuation = _NOWHERE if only_frozen else counters[SETTLED], t
+    complete, punctuation = NOWHERE if only_frozen else counters[SETTLED], t
     for block in range((counters[NODES] + BLOCK - 1) // BLOCK):
         if not is_frozen(bounds[block, replica], t):
             continue
@@ -351,7 +353,7 @@ def _freeze(
                 count = _settle(nodes, node, entries, counters, replica, rules, standing, t, lines, count)
                 if nodes[node, LENGTH] == GONE:
                     continue
-                _lower_bounds(nodes, bounds, node, entries, _NOWHERE if only_frozen else nodes[node, START] + 1)
+                _lower_bounds(nodes, bounds, node, entries, NOWHERE if only_frozen else nodes[node, START] + 1)
             if only_frozen:
                 punctuation, least = min(punctuation, nodes[node, START]), min(least, nodes[node, START])
             else:
@@ -360,52 +362,23 @@ def _freeze(
     return count, punctuation, 1
 
 
-@kernel(f"void({_TWO}, {_TWO}, int64, {_TWO}, int64)")
+@kernel(f"void({LINES}, {LINES}, int64, {LINES}, int64)")
 def _lower_bounds(nodes: Column, bounds: Column, node: int, entries: Column, complete: int) -> None:
     """See that no bound hides a node whose output has changed."""
-    block = node // BLOCK
     for replica in range(bounds.shape[1]):
-        bounds[block, replica] = min(bounds[block, replica], _due(nodes, node, replica, entries, complete))
-
-
-@kernel(f"UniTuple(int64, 2)({_TWO}, {_TWO}, int64[::1], {_TWO}, {_RANKED}, int64, {_TWO}, int64)")
-def _punctuate(
-    nodes: Column,
-    bounds: Column,
-    counters: Column,
-    entries: Column,
-    replica: int,
-    rules: Column,
-    standing: Column,
-    punctuation: int,
-    lines: Column,
-    count: int,
-) -> tuple[int, int]:
-    """Pass a replica's punctuation on, as far as it is news; return the count of lines, and whether all fitted."""
-    t = settled_by(rules, standing, replica, punctuation)
-    if t <= counters[SETTLED]:
-        return count, 1
-    count, complete, all_fit = _freeze(nodes, bounds, counters, entries, replica, rules, standing, t, lines, count)
-    if not all_fit or count == lines.shape[1]:
-        return count, 0
-    counters[SETTLED] = t
-    if complete > counters[COMPLETE]:
-        counters[COMPLETE] = complete
-        write_line(lines, count, PUNCTUATE, complete, complete, complete, HELD, 0, 0)
-        count += 1
-    return count, 1
+        lower_bound(bounds, node, replica, _due(nodes, node, replica, entries, complete))
 
 
 # ---- taking elements -----------------------------------------------------------------------------------------------
 
 
-@kernel(f"boolean({_TWO}, int64, int64, {_TWO}, int64)")
+@kernel(f"boolean({LINES}, int64, int64, {LINES}, int64)")
 def _is_lacking(nodes: Column, node: int, ins: int, entries: Column, end: int) -> bool:
     """Whether a replica has an end more often than the output."""
     return count_of(nodes, node, ins, entries, end) > count_of(nodes, node, OUT_END, entries, end)
 
 
-@kernel(f"boolean({_TWO}, int64, {_TWO}, {_RANKED}, int64, int64)")
+@kernel(f"boolean({LINES}, int64, {LINES}, {RANKED}, int64, int64)")
 def _is_one_more(
     nodes: Column,
     node: int,
@@ -432,7 +405,7 @@ def _is_one_more(
     return agreeing >= rules[QUORUM]
 
 
-@kernel(f"int64({_TWO}, {_TWO}, int64, {_TWO}, int64[::1], int64, int64, int64, {_TWO}, int64)")
+@kernel(f"int64({LINES}, {LINES}, int64, {LINES}, int64[::1], int64, int64, int64, {LINES}, int64)")
 def _revise(
     nodes: Column,
     bounds: Column,
@@ -469,16 +442,13 @@ def _revise(
     return count + 1
 
 
-@kernel(
-    f"UniTuple(int64, 2)({_STATE}, {_RANKED}, Array(int8, 1, 'C', readonly=True), "
-    f"{', '.join([_READ] * 5)}, int64, int64, {_TWO})"
-)
+@kernel(f"UniTuple(int64, 2)({STATE}, {LINES}, {RANKED}, {KINDS}, {', '.join([READ] * 5)}, int64, int64, {LINES})")
 def merge_elements(
     nodes: Column,
-    bounds: Column,
-    table: NDArray[np.int32],
+    table: Table,
     held: Column,
     counters: Column,
+    bounds: Column,
     entries: Column,
     replica: int,
     rules: Column,
@@ -508,21 +478,21 @@ def merge_elements(
             return i, count
         start, end = starts[i], ends[i]
         if kinds[i] == PUNCTUATE:
-            count, all_fit = _punctuate(nodes, bounds, counters, entries, replica, rules, standing, start, lines, count)
-            if not all_fit:
-                return i, count
+            t = settled_by(rules, standing, replica, start)
+            if t > counters[SETTLED]:
+                count, complete, all_fit = _freeze(
+                    nodes, bounds, counters, entries, replica, rules, standing, t, lines, count
+                )
+                if not all_fit or count == lines.shape[1]:
+                    return i, count
+                count = punctuate_output(counters, t, complete, lines, count)
             continue
         row += 1
         begin, length = offsets[row], offsets[row + 1] - offsets[row]
         hashed = hash_event(start, words, begin, length)
-        node = find_node(nodes, table, held, hashed, start, words, begin, length)
-        if node < 0:
-            if kinds[i] == ADJUST or start < counters[SETTLED]:
-                count = pass_over(standing, replica, rules, lines, count, kinds[i], start, end, row, length)
-                continue
-            node = add_node(nodes, bounds, table, held, counters, -1 - node, hashed, start, words, begin, length)
+        node = node_of(nodes, table, held, counters, bounds, kinds[i], hashed, start, words, begin, length)
         prior_end = prior_ends[i] if kinds[i] == ADJUST else NO_END
-        if not _take_in(nodes, node, entries, standing, replica, prior_end, end):
+        if node < 0 or not _take_in(nodes, node, entries, standing, replica, prior_end, end):
             count = pass_over(standing, replica, rules, lines, count, kinds[i], start, end, row, length)
             continue
         emits = emits_at_once and start >= counters[SETTLED]
@@ -533,7 +503,6 @@ def merge_elements(
         elif revises and may_revise(rules, standing, replica):
             count = _revise(nodes, bounds, node, entries, counters, replica, prior_end, end, lines, count)
         _count_in(nodes, node, entries, kinds[i], replica, standing)
-        block = node // BLOCK
-        due = _due(nodes, node, replica, entries, _NOWHERE if only_frozen else counters[SETTLED])
-        bounds[block, replica] = min(bounds[block, replica], due)
+        due = _due(nodes, node, replica, entries, NOWHERE if only_frozen else counters[SETTLED])
+        lower_bound(bounds, node, replica, due)
     return len(kinds), count

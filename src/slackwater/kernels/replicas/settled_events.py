@@ -1,7 +1,8 @@
 """Holds the events of one revised stream until they are frozen, and lets them go in order, in compiled loops.
 
 Each start and payload has one node, which an index finds. It has an end and how many events have it; where events of
-one start and payload differ in their ends, further nodes follow it, in order of end, that the index does not list.
+one start and payload differ in their ends, further nodes follow it, in order of end, that the index does not list. (The
+lists of counted_ends would cost a look elsewhere for every event, and most have one end.)
 
 Which node goes next is known by a heap, in order of start and, where starts are equal, of the payload's words. That
 order depends on nothing but the events, so that streams of the same events come out the same. Events of one
@@ -22,7 +23,6 @@ from slackwater.kernels.replicas.event_index import (
     AT,
     COUNTERS,
     FIELDS,
-    GONE,
     HASH,
     INDEX,
     LENGTH,
@@ -34,6 +34,7 @@ from slackwater.kernels.replicas.event_index import (
     UNLISTED,
     add_event,
     find_event,
+    forget_event,
 )
 
 if TYPE_CHECKING:
@@ -158,8 +159,7 @@ def _drop_first(nodes: Column, counters: Column, first: int) -> None:
         return
     nodes[first, END], nodes[first, COUNT] = nodes[second, END], nodes[second, COUNT]
     nodes[first, NEXT] = nodes[second, NEXT]
-    nodes[second, LENGTH] = GONE
-    counters[LIVE] -= 1
+    forget_event(nodes, counters, second)
 
 
 @kernel(f"boolean({LINES}, int64[::1], int64, int64)")
@@ -176,8 +176,7 @@ def _count_down(nodes: Column, counters: Column, first: int, end: int) -> bool:
             _drop_first(nodes, counters, first)
         else:
             nodes[before, NEXT] = nodes[at, NEXT]
-            nodes[at, LENGTH] = GONE
-            counters[LIVE] -= 1
+            forget_event(nodes, counters, at)
     return True
 
 
@@ -242,8 +241,7 @@ def release(nodes: Column, held: Column, counters: Column, heap: Column, last: i
             _drop_first(nodes, counters, node)
         if nodes[node, COUNT] > 0:
             break
-        nodes[node, LENGTH] = GONE
-        counters[LIVE] -= 1
+        forget_event(nodes, counters, node)
         _unqueue(nodes, held, heap, counters)
     return count
 

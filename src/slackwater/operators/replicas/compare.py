@@ -45,7 +45,7 @@ from slackwater.kernels.replicas import compared_events as kernel
 from slackwater.kernels.replicas import counted_ends, event_index
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
-from slackwater.operators.replicas.event_index import EventIndex, EventIndexState, most_at_once
+from slackwater.operators.replicas.event_index import EventIndex, EventIndexState, most_at_once, no_bounds
 from slackwater.operators.replicas.progress_check import element_at, punctuated_after
 from slackwater.operators.replicas.replica_merge import Replica
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -115,7 +115,6 @@ class CompareReplicasOperator(Operator[CompareState]):
     """
 
     __slots__ = (
-        "_bounds",
         "_codec",
         "_compared",
         "_complete",
@@ -158,9 +157,9 @@ class CompareReplicasOperator(Operator[CompareState]):
     def _hold(self, state: CompareState | None) -> None:
         """Hold the events of a state, or none."""
         columns = event_index.FIELDS + kernel.OF_REPLICA * len(self._replicas)
-        self._events = EventIndex(columns, kernel.ALL_COUNTERS, state.events if state else None)
+        events, bounds = (state.events, state.bounds) if state else (None, no_bounds(kernel.BOUNDS))
+        self._events = EventIndex(columns, kernel.ALL_COUNTERS, events, bounds)
         self._entries = state.entries.copy() if state else counted_ends.empty_entries()
-        self._bounds = state.bounds.copy() if state else _bounds(0)
 
     def counts(self) -> tuple[int, ...]:
         """How many rows each replica has got so far."""
@@ -213,15 +212,15 @@ class CompareReplicasOperator(Operator[CompareState]):
     def detach(self, port: Port) -> None:
         """Listen to a replica no longer, and forget what it has sent."""
         self._replicas[port] = replace(self._replicas[port], attached=False)
-        kernel.forget_replica(self._events.nodes, self._entries, self._events.counters, self._bounds, port)
+        kernel.forget_replica(self._events.nodes, self._entries, self._events.counters, self._events.bounds, port)
 
     def _take(self, port: Port, batch: EventBatch, where: str) -> None:
         payloads = self._codec.encode(batch.payload)
         self._make_room(batch.rows, len(payloads.words))
         times = batch.start, batch.prior_ends(), batch.ends()
         unknown = kernel.take_elements(
-            *self._events.arrays(), self._entries, self._bounds, port, self._replicas[port].complete_from, self._final,
-            batch.kinds(), *times, payloads.word_offsets, payloads.words,
+            *self._events.arrays(), self._entries, self._events.bounds, port, self._replicas[port].complete_from,
+            self._final, batch.kinds(), *times, payloads.word_offsets, payloads.words,
         )  # fmt: skip
         if unknown != kernel.ALL_FIT:
             raise UnknownEvent.adjusted_by(where, element_at(batch, unknown))
@@ -239,8 +238,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         self._compared = reached
         # Who has not ended, but is complete before FOREVER, does not go on either.
         found = self._differences(ended=ended or reached == FOREVER)
-        used = -(-int(self._events.counters[event_index.NODES]) // kernel.BLOCK)
-        waiting = int(self._bounds[:used, kernel.LEAST_START].min(initial=FOREVER))
+        waiting = int(self._events.used_bounds()[:, kernel.LEAST_START].min(initial=FOREVER))
         punctuation = []
         if min(reached, waiting) > self._complete:
             self._complete = min(reached, waiting)
@@ -260,8 +258,8 @@ class CompareReplicasOperator(Operator[CompareState]):
         found, is_all = [], 0
         while not is_all:
             count, is_all = kernel.compare(
-                nodes, counters, self._entries, self._bounds, complete, self._final, ended, standing, counts, totals,
-                takes_part, self._tally, out,
+                nodes, counters, self._entries, self._events.bounds, complete, self._final, ended, standing, counts,
+                totals, takes_part, self._tally, out,
             )  # fmt: skip
             if count:
                 found.append(self._rows(out[:, :count]))
@@ -280,9 +278,7 @@ class CompareReplicasOperator(Operator[CompareState]):
 
     def _make_room(self, rows: int, words: int) -> None:
         if not self._events.has_room(rows, words):
-            moved_to = self._events.make_room(rows, words)
-            before, self._bounds = self._bounds, _bounds(len(self._events.nodes))
-            kernel.move_bounds(before, self._bounds, moved_to)
+            self._events.make_room(rows, words)
         used = counted_ends.used_lines(self._entries)
         if used + rows > len(self._entries) or used > 2 * self.buffered() + _LEAST_ENTRIES:
             before, self._entries = self._entries, counted_ends.empty_entries(2 * (self.buffered() + rows))
@@ -307,13 +303,11 @@ class CompareReplicasOperator(Operator[CompareState]):
 
     def snapshot(self) -> CompareState:
         """Return what waits. Cost: a copy of it."""
-        events = self._events.snapshot()
-        blocks = -(-len(events.nodes) // kernel.BLOCK)
+        events, bounds = self._events.snapshot(), self._events.used_bounds().copy()
         entries = self._entries[: counted_ends.used_lines(self._entries)].copy()
         return CompareState(
-            tuple(self._replicas), events, entries, self._bounds[:blocks].copy(), self._compared, self._complete,
-            self.counts(),
-        )  # fmt: skip
+            tuple(self._replicas), events, entries, bounds, self._compared, self._complete, self.counts()
+        )
 
     def check(self) -> None:
         """Assert that the index is sound, that ends rise and are still to be compared, and that no bound hides one."""
@@ -321,7 +315,7 @@ class CompareReplicasOperator(Operator[CompareState]):
         events = 0
         for node in self._events.alive().tolist():
             start = int(self._events.nodes[node, event_index.START])
-            least_end, least_start = self._bounds[node // kernel.BLOCK].tolist()
+            least_end, least_start = self._events.bounds[node // event_index.BLOCK].tolist()
             assert least_start <= start, (node, start)
             for port in range(len(self._replicas)):
                 first, total = self._events.nodes[node][kernel.FIRST + kernel.OF_REPLICA * port :][:2].tolist()
@@ -334,7 +328,3 @@ class CompareReplicasOperator(Operator[CompareState]):
                 events += held
         assert events == self.buffered()
         assert self._complete <= self._compared
-
-
-def _bounds(nodes: int) -> NDArray[np.int64]:
-    return np.full((-(-nodes // kernel.BLOCK), kernel.BOUNDS), FOREVER, dtype=np.int64)

@@ -1,9 +1,9 @@
-"""The memory of an index of events: nodes, words of payloads and hash table, which grow as they are needed.
+"""The memory of an index of events: nodes, words of payloads, hash table and bounds, which grow as they are needed.
 
 See kernels.replicas.event_index for what is in them. Who uses an index keeps its own columns behind those of each node.
 
 Cost: room is made by moving what lives into memory twice as large as needed: O(1) per node, on average. At most about
-as many nodes as live, and a thousand, are kept that are done with.
+as many nodes as live, or as a batch brings, and a thousand, are kept that are done with.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEAST_NODES: Final = 1_024
 
 @dataclass(frozen=True)
 class EventIndexState:
-    """What an index remembers; the hash table follows from it."""
+    """What an index remembers; the hash table follows from it, and bounds are for who uses it to remember."""
 
     nodes: NDArray[np.int64]
     held: NDArray[np.int64]
@@ -40,17 +40,22 @@ class EventIndexState:
 class EventIndex:
     """Nodes of events. `columns` and `counters` are how many there are of each, those of the user included.
 
+    `bounds` are those of the blocks of nodes, a column for each; without them there are none.
+
     >>> index = EventIndex(kernel.FIELDS, kernel.COUNTERS)
     >>> index.make_room(nodes=10, words=20).tolist(), len(index)
     ([], 0)
     """
 
-    __slots__ = ("counters", "held", "nodes", "table")
+    __slots__ = ("bounds", "counters", "held", "nodes", "table")
 
-    def __init__(self, columns: int, counters: int, resume: EventIndexState | None = None) -> None:
+    def __init__(
+        self, columns: int, counters: int, resume: EventIndexState | None = None, bounds: Column | None = None
+    ) -> None:
         self.nodes: Column = np.empty((0, columns), dtype=np.int64) if resume is None else resume.nodes.copy()
         self.held: Column = np.empty(0, dtype=np.int64) if resume is None else resume.held.copy()
         self.counters: Column = np.zeros(counters, dtype=np.int64) if resume is None else resume.counters.copy()
+        self.bounds: Column = no_bounds(0) if bounds is None else bounds.copy()
         self._fill_table()
 
     def __len__(self) -> int:
@@ -64,7 +69,7 @@ class EventIndex:
         """Whether so many more nodes and words fit, and not too many are kept that are done with."""
         used, held = int(self.counters[kernel.NODES]), int(self.counters[kernel.WORDS])
         fits = used + nodes <= len(self.nodes) and held + words <= len(self.held)
-        return fits and used <= 2 * len(self) + _LEAST_NODES
+        return fits and used + nodes <= 2 * (len(self) + nodes) + _LEAST_NODES
 
     def make_room(self, nodes: int, words: int) -> Column:
         """Move what lives into memory where so many more nodes and words fit; return where each node has gone."""
@@ -72,11 +77,13 @@ class EventIndex:
         lengths = self.nodes[:used, kernel.LENGTH]
         kept = int(lengths[lengths != kernel.GONE].sum())
         room = max(_LEAST_NODES, 2 * (len(self) + nodes))
-        before = self.nodes, self.held, self.counters
+        before, bounds = (self.nodes, self.held, self.counters), self.bounds
         self.nodes = np.empty((room, self.nodes.shape[1]), dtype=np.int64)
         self.held = np.empty(2 * (kept + words), dtype=np.int64)
         moved_to = np.empty(used, dtype=np.int64)
         kernel.move_together(*before, self.nodes, self.held, moved_to)
+        self.bounds = np.empty((_blocks(room), bounds.shape[1]), dtype=np.int64)
+        kernel.move_bounds(bounds, self.bounds, moved_to)
         self._fill_table()
         return moved_to
 
@@ -93,6 +100,10 @@ class EventIndex:
         """The nodes that are not done with. Cost: O(nodes), for checks."""
         return np.flatnonzero(self.nodes[: int(self.counters[kernel.NODES]), kernel.LENGTH] != kernel.GONE)
 
+    def used_bounds(self) -> Column:
+        """The bounds of those blocks that have nodes."""
+        return self.bounds[: _blocks(int(self.counters[kernel.NODES]))]
+
     def snapshot(self) -> EventIndexState:
         """Return nodes and words. Cost: a copy of all."""
         used, words = int(self.counters[kernel.NODES]), int(self.counters[kernel.WORDS])
@@ -107,6 +118,15 @@ class EventIndex:
             if hashed != kernel.UNLISTED:
                 found = kernel.find_event(self.nodes, self.table, self.held, hashed, start, self.held, begin, length)
                 assert found == node, (found, node)
+
+
+def no_bounds(columns: int) -> Column:
+    """The bounds of no block, so many for each."""
+    return np.empty((0, columns), dtype=np.int64)
+
+
+def _blocks(nodes: int) -> int:
+    return -(-nodes // kernel.BLOCK)
 
 
 def most_at_once(batch: EventBatch, since: Instant = BEGINNING) -> int:

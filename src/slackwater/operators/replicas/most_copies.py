@@ -12,8 +12,8 @@ import numpy as np
 
 from slackwater.columns.row_codec import WORD, RowCodec
 from slackwater.events.batch import EventBatch
-from slackwater.kernels.replicas import counted_ends
-from slackwater.kernels.replicas import replicated_events as kernel
+from slackwater.kernels.replicas import counted_ends, event_index
+from slackwater.kernels.replicas import merged_events as merged
 from slackwater.operators.replicas.multiset import MultisetState
 
 if TYPE_CHECKING:
@@ -43,20 +43,20 @@ def held_by_others(state: RevisedState | MultisetState, payload: pa.Schema, port
     """Return those events that start before a time which a replica does not have, or not as often as another."""
     counts = _counts(state)
     missing = counts.max(axis=1, initial=0) - counts[:, port]
-    return _events_of(state, payload, np.where(state.nodes[:, kernel.START] < before, missing, 0))
+    return _events_of(state, payload, np.where(state.nodes[:, event_index.START] < before, missing, 0))
 
 
 def _counts(state: RevisedState | MultisetState) -> NDArray[np.int64]:
     """How often each replica has each event: a row for each event, a column for each replica."""
-    given = state.nodes[:, kernel.ENDS :]
+    given = state.nodes[:, merged.ENDS :]
     if isinstance(state, MultisetState):
         # A point has one end, so that a list has one entry.
         return np.where(given > counted_ends.NO_ENTRY, state.entries[np.maximum(given, 0), counted_ends.COUNT], 0)
-    return (given != kernel.NOWHERE).astype(np.int64)
+    return (given != merged.NOWHERE).astype(np.int64)
 
 
 def _events_of(state: RevisedState | MultisetState, payload: pa.Schema, counts: NDArray[np.int64]) -> EventBatch:
     nodes = np.repeat(state.nodes, counts, axis=0)
-    places, lengths = WORD * nodes[:, kernel.AT], WORD * nodes[:, kernel.LENGTH]
+    places, lengths = WORD * nodes[:, event_index.AT], WORD * nodes[:, event_index.LENGTH]
     rows = RowCodec(payload).decode_some(state.held.view(np.uint8), places, lengths)
-    return EventBatch.inserts(rows, nodes[:, kernel.START].copy())
+    return EventBatch.inserts(rows, nodes[:, event_index.START].copy())

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slackwater.kernels.replicas import counted_ends
-from slackwater.kernels.replicas import replicated_events as events
+from slackwater.kernels.replicas import counted_ends, event_index
+from slackwater.kernels.replicas import merged_events as merged
 from slackwater.kernels.replicas import replicated_multisets as kernel
 from slackwater.operators.replicas.revised_replicas import RevisedReplicas, RevisedState
 from slackwater.policies.agreement import Emit
@@ -57,36 +57,34 @@ class MergeMultiset(RevisedReplicas[MultisetState]):
         if anew or needed > len(self._entries):
             self._move_entries(2 * needed)
 
-    def _moved(self) -> None:
-        self._move_entries(len(self._entries))
-
     def _move_entries(self, room: int) -> None:
         before, self._entries = self._entries, counted_ends.empty_entries(room)
-        lists = np.array([events.OUT_END, *range(events.ENDS, self._nodes.shape[1])])
-        counted_ends.move_lists(self._nodes, int(self._counters[events.NODES]), lists, before, self._entries)
+        lists = np.array([merged.OUT_END, *range(merged.ENDS, self._events.nodes.shape[1])])
+        used = int(self._events.counters[event_index.NODES])
+        counted_ends.move_lists(self._events.nodes, used, lists, before, self._entries)
 
     def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
         kinds, prior_ends, ends = batch.kinds(), batch.prior_ends(), batch.ends()
         return kernel.merge_elements(
-            *self._state(), self._entries, port, self._rules, self._standing, kinds, batch.start, prior_ends, ends,
-            payloads.word_offsets, payloads.words, at, row, self._lines,
+            *self._events.arrays(), self._events.bounds, self._entries, port, self._rules, self._standing, kinds,
+            batch.start, prior_ends, ends, payloads.word_offsets, payloads.words, at, row, self._lines,
         )  # fmt: skip
 
     def _count_unsent(self) -> int:
-        return kernel.recount(self._nodes, self._entries, self._counters, self._standing, events.NOBODY)
+        return kernel.recount(self._events.nodes, self._entries, self._events.counters, self._standing, merged.NOBODY)
 
     def _last_ends(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-        at, ends = nodes[:, events.ENDS :].copy(), np.full(nodes[:, events.ENDS :].shape, events.NOWHERE)
+        at, ends = nodes[:, merged.ENDS :].copy(), np.full(nodes[:, merged.ENDS :].shape, merged.NOWHERE)
         while (left := at > counted_ends.NO_ENTRY).any():  # once for each end of the longest list
             ends[left] = self._entries[at[left], counted_ends.END]
             at[left] = self._entries[at[left], counted_ends.NEXT]
         return ends
 
     def _leave_out_what_only_it_had(self, port: Port) -> None:
-        kernel.recount(self._nodes, self._entries, self._counters, self._standing, port)
+        kernel.recount(self._events.nodes, self._entries, self._events.counters, self._standing, port)
 
     def _ends_not_in_output(self, node: int, given: int) -> list[Instant]:
-        emitted = Counter(dict(counted_ends.spelled_out(self._entries, int(self._nodes[node, events.OUT_END]))))
+        emitted = Counter(dict(counted_ends.spelled_out(self._entries, int(self._events.nodes[node, merged.OUT_END]))))
         ends = Counter(dict(counted_ends.spelled_out(self._entries, given)))
         return list((ends - emitted).elements())
 
@@ -103,8 +101,9 @@ class MergeMultiset(RevisedReplicas[MultisetState]):
         """Assert that every list rises, and counts something, and that what each replica has is counted."""
         super().check()
         counted = [0] * len(self._replicas)
-        for node in self._alive().tolist():
-            for place, first in enumerate([self._nodes[node, events.OUT_END], *self._nodes[node, events.ENDS :]]):
+        for node in self._events.alive().tolist():
+            lists = self._events.nodes[node]
+            for place, first in enumerate([lists[merged.OUT_END], *lists[merged.ENDS :]]):
                 before = BEGINNING
                 for end, count in counted_ends.spelled_out(self._entries, int(first)):
                     assert end > before, (end, before)

@@ -14,9 +14,27 @@ from slackwater.errors import BadElement, message
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import gather
 from slackwater.events.kinds import Kind
+from slackwater.kernels.replicas import merged_events as merged
 from slackwater.kernels.replicas import replica_standing as standing
-from slackwater.kernels.replicas import replicated_events as kernel
+from slackwater.kernels.replicas.event_index import AT, LENGTH, START
+from slackwater.kernels.replicas.output_lines import (
+    CONTRADICTED_EVENT,
+    HELD,
+    KIND,
+    LINE,
+    OUT_AT,
+    OUT_FROM,
+    OUT_LENGTH,
+    OUT_NEW,
+    OUT_PRIOR,
+    OUT_START,
+    PASSED_OVER_ADJUST,
+    PASSED_OVER_INSERT,
+    PUNCTUATE,
+    sum_up,
+)
 from slackwater.operators.replicas.diverted_rows import CONTRADICTED, PASSED_OVER, REVISION_PASSED_OVER
+from slackwater.operators.replicas.event_index import EventIndex, EventIndexState, no_bounds
 from slackwater.operators.replicas.left_out import LeftOut
 from slackwater.operators.replicas.open_events import NO_OPEN_EVENTS, OpenEvents
 from slackwater.operators.replicas.overlap import Overlap
@@ -37,10 +55,8 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Instant
 
     _Column = NDArray[np.int64]
-    _Arrays = tuple[_Column, _Column, NDArray[np.int32], _Column, _Column]
 
 _INSERT, _ADJUST = int(Kind.INSERT), int(Kind.ADJUST)  # plain numbers compare faster
-_LEAST_NODES: Final = 1_024
 _LINES: Final = 4_136
 """Lines that a call may write beyond one per element; it is called again when there are more.
 
@@ -71,7 +87,7 @@ _FIRST = {
     Emit.HALF_FROZEN: standing.WHEN_HALF_FROZEN,
     Emit.FROZEN: standing.WHEN_FROZEN,
 }
-_REASONS = {kernel.PASSED_OVER_INSERT: PASSED_OVER, kernel.PASSED_OVER_ADJUST: REVISION_PASSED_OVER}
+_REASONS = {PASSED_OVER_INSERT: PASSED_OVER, PASSED_OVER_ADJUST: REVISION_PASSED_OVER}
 _REVISION = {
     Revise.WHEN_FROZEN: standing.REVISE_WHEN_FROZEN,
     Revise.ALWAYS: standing.REVISE_ALWAYS,
@@ -94,17 +110,13 @@ class RevisedReplicas(ReplicaMerge[StateT]):
 
     __slots__ = (
         "_agreement",
-        "_bounds",
         "_codec",
-        "_counters",
+        "_events",
         "_final",
-        "_held",
         "_lag",
         "_lines",
-        "_nodes",
         "_rules",
         "_standing",
-        "_table",
     )
 
     def __init__(
@@ -123,7 +135,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         super().__init__(known, no_rows, where, ordered, diverts=diverts)
         self._codec = RowCodec(no_rows.schema, where)
         # Kept from batch to batch, for memory is dear to get.
-        self._lines = np.empty((kernel.LINE, 0), dtype=np.int64)
+        self._lines = np.empty((LINE, 0), dtype=np.int64)
         if resume is None:
             self._empty()
         else:
@@ -137,19 +149,17 @@ class RevisedReplicas(ReplicaMerge[StateT]):
             self.sample_overlap()
 
     def _empty(self) -> None:
-        self._counters = np.zeros(kernel.COUNTERS, dtype=np.int64)
-        self._counters[[kernel.COMPLETE, kernel.SETTLED]] = BEGINNING
-        self._nodes = np.empty((0, kernel.ENDS + len(self._replicas)), dtype=np.int64)
-        self._bounds = np.empty((0, len(self._replicas)), dtype=np.int64)
-        self._table = np.full(2, kernel.FREE, dtype=np.int32)
-        self._held = np.empty(0, dtype=np.int64)
+        self._events = self._index(None, no_bounds(len(self._replicas)))
+        self._events.counters[[merged.COMPLETE, merged.SETTLED]] = BEGINNING
         self._standing = _fresh(len(self._replicas))
 
     def _restore(self, state: StateT) -> None:
-        self._nodes, self._bounds, self._held = state.nodes.copy(), state.bounds.copy(), state.held.copy()
-        self._counters, self._standing = state.counters.copy(), state.standing.copy()
-        self._counters[kernel.PEAK] = self._counters[kernel.LIVE]
-        self._make_room(0, 0, anew=True)
+        self._events = self._index(EventIndexState(state.nodes, state.held, state.counters), state.bounds)
+        self._standing = state.standing.copy()
+        self._events.counters[merged.PEAK] = len(self._events)
+
+    def _index(self, state: EventIndexState | None, bounds: _Column) -> EventIndex:
+        return EventIndex(merged.ENDS + len(self._replicas), merged.ALL_COUNTERS, state, bounds)
 
     @abstractmethod
     def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
@@ -175,12 +185,12 @@ class RevisedReplicas(ReplicaMerge[StateT]):
     @property
     def complete_before(self) -> Instant:
         """The last punctuation of the output."""
-        return int(self._counters[kernel.COMPLETE])
+        return int(self._events.counters[merged.COMPLETE])
 
     @property
     def other_ends(self) -> int:
         """How many events a replica froze with another end than those before it, whom the output had followed."""
-        return int(self._counters[kernel.OTHER_ENDS])
+        return int(self._events.counters[merged.OTHER_ENDS])
 
     def _left_out_of(self, port: Port) -> LeftOut:
         duplicates, contradicted, passed_over, revised = self._standing[port, standing.DUPLICATES :].tolist()
@@ -200,14 +210,14 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         """The events without an end that hold up the output: a punctuation has passed their starts. Cost: O(nodes)."""
         if self._rules[standing.FIRST_RULE] != standing.WHEN_FROZEN:
             return NO_OPEN_EVENTS
-        alive = self._nodes[self._alive()]
-        passed = alive[(alive[:, kernel.START] < self._counters[kernel.SETTLED]) & (alive[:, kernel.MOST] > 0)]
+        alive = self._events.nodes[self._events.alive()]
+        passed = alive[(alive[:, START] < self._events.counters[merged.SETTLED]) & (alive[:, merged.MOST] > 0)]
         ends = self._last_ends(passed)
         is_open = (ends == FOREVER).any(axis=1)
         if not is_open.any():
             return NO_OPEN_EVENTS
-        lacked_by = (ends[is_open] == kernel.NOWHERE).sum(axis=0).tolist()
-        return OpenEvents(int(is_open.sum()), int(passed[is_open, kernel.START].min()), tuple(lacked_by))
+        lacked_by = (ends[is_open] == merged.NOWHERE).sum(axis=0).tolist()
+        return OpenEvents(int(is_open.sum()), int(passed[is_open, START].min()), tuple(lacked_by))
 
     @abstractmethod
     def _last_ends(self, nodes: _Column) -> _Column:
@@ -215,7 +225,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
 
     def left_out(self) -> LeftOut:
         """What became of the rows that did not go out. Cost: O(nodes)."""
-        corrections = int(self._counters[kernel.CORRECTIONS])
+        corrections = int(self._events.counters[merged.CORRECTIONS])
         return super().left_out() + LeftOut(corrections=corrections, unsent=self._count_unsent())
 
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
@@ -223,7 +233,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         payloads = self._codec.encode(batch.payload)
         self._make_room(batch.rows, len(payloads.words))
         if len(batch) + _LINES > self._lines.shape[1]:
-            self._lines = np.empty((kernel.LINE, len(batch) + _LINES), dtype=np.int64)
+            self._lines = np.empty((LINE, len(batch) + _LINES), dtype=np.int64)
         emitted, at, row = [], 0, 0
         while at < len(batch):
             at, count = self._run(port, batch, payloads, at, row)
@@ -231,7 +241,7 @@ class RevisedReplicas(ReplicaMerge[StateT]):
                 emitted.append(self._emitted(batch, self._lines[:, :count]))
             elif at < len(batch):
                 # One event has more to be corrected than there are lines.
-                self._lines = np.empty((kernel.LINE, 2 * self._lines.shape[1]), dtype=np.int64)
+                self._lines = np.empty((LINE, 2 * self._lines.shape[1]), dtype=np.int64)
             if at < len(batch):
                 row = at - len(batch.slice(0, at).punctuations())
         return emitted
@@ -247,75 +257,57 @@ class RevisedReplicas(ReplicaMerge[StateT]):
             hint = "leave such events out by where(), or let them last"
             raise BadElement(message(f"{self._where} got an event that ends when it starts", facts, hint))
 
-    def _state(self) -> _Arrays:
-        return self._nodes, self._bounds, self._table, self._held, self._counters
-
     def _emitted(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
         """Make a batch of what is emitted; lines of rows that are left out go their own way."""
         if self._diverted.wanted:
-            left_out = lines[kernel.KIND] > kernel.PUNCTUATE
+            left_out = lines[KIND] > PUNCTUATE
             self._divert(batch, lines[:, left_out])
             lines = lines[:, ~left_out]
         kinds, payloads = np.empty(lines.shape[1], dtype=np.int8), np.empty((3, lines.shape[1]), dtype=np.int64)
-        count, held, adjusts = kernel.sum_up(lines, kinds, payloads)
+        count, held, adjusts = sum_up(lines, kinds, payloads)
         rows, begins, lengths = payloads[:, :count]
         if not held:
             payload = gather(batch.payload, rows)
         else:
             # Those of the batch are held by now, too: one way for all is shorter than two and a third to bring them
             # together.
-            payload = self._codec.decode_some(self._held.view(np.uint8), WORD * begins, WORD * lengths)
-        start, end = lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy()
+            payload = self._codec.decode_some(self._events.held.view(np.uint8), WORD * begins, WORD * lengths)
+        start, end = lines[OUT_START].copy(), lines[OUT_NEW].copy()
         prior = None
         if adjusts:
-            prior = lines[kernel.OUT_PRIOR].copy()
+            prior = lines[OUT_PRIOR].copy()
             # One that takes an event back corrects what the insert had added, so that both add nothing.
-            self._counters[kernel.CORRECTIONS] += adjusts + np.count_nonzero((kinds == _ADJUST) & (end == start))
+            self._events.counters[merged.CORRECTIONS] += adjusts + np.count_nonzero((kinds == _ADJUST) & (end == start))
         return EventBatch(payload, start, end, kinds, prior)
 
     def _divert(self, batch: EventBatch, lines: NDArray[np.int64]) -> None:
         """Take rows that are left out, which lines name: those of the batch, and events that are held."""
-        of_batch = lines[:, lines[kernel.OUT_FROM] != kernel.HELD]
-        passed_over = gather(batch.payload, of_batch[kernel.OUT_FROM])
-        reasons = [_REASONS[kind] for kind in of_batch[kernel.KIND].tolist()]
-        rows = EventBatch(passed_over, of_batch[kernel.OUT_START].copy(), of_batch[kernel.OUT_NEW].copy())
-        self._diverted.add(rows, of_batch[kernel.OUT_PRIOR], reasons)
-        self._divert_held(lines[:, lines[kernel.OUT_FROM] == kernel.HELD])
+        of_batch = lines[:, lines[OUT_FROM] != HELD]
+        passed_over = gather(batch.payload, of_batch[OUT_FROM])
+        reasons = [_REASONS[kind] for kind in of_batch[KIND].tolist()]
+        rows = EventBatch(passed_over, of_batch[OUT_START].copy(), of_batch[OUT_NEW].copy())
+        self._diverted.add(rows, of_batch[OUT_PRIOR], reasons)
+        self._divert_held(lines[:, lines[OUT_FROM] == HELD])
 
     def _divert_held(self, lines: NDArray[np.int64]) -> None:
         """Take events that are contradicted, whose payloads are held."""
-        places, lengths = WORD * lines[kernel.OUT_AT], WORD * lines[kernel.OUT_LENGTH]
-        payload = self._codec.decode_some(self._held.view(np.uint8), places, lengths)
-        rows = EventBatch(payload, lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy())
-        self._diverted.add(rows, lines[kernel.OUT_PRIOR], CONTRADICTED)
+        places, lengths = WORD * lines[OUT_AT], WORD * lines[OUT_LENGTH]
+        payload = self._codec.decode_some(self._events.held.view(np.uint8), places, lengths)
+        rows = EventBatch(payload, lines[OUT_START].copy(), lines[OUT_NEW].copy())
+        self._diverted.add(rows, lines[OUT_PRIOR], CONTRADICTED)
 
     # ---- memory ----------------------------------------------------------------------------------------------------
 
-    def _make_room(self, nodes: int, held: int, *, anew: bool = False) -> None:
+    def _make_room(self, nodes: int, words: int, *, anew: bool = False) -> None:
         """See that so many more nodes and words fit; where they do not, leave out those that are done with."""
-        used, live = int(self._counters[kernel.NODES]), int(self._counters[kernel.LIVE])
-        fits = used + nodes <= len(self._nodes) and int(self._counters[kernel.WORDS]) + held <= len(self._held)
-        if fits and not anew:
-            return
-        room = max(_LEAST_NODES, 2 * (live + nodes))
-        width = kernel.ENDS + len(self._replicas)
-        alive = self._nodes[:used, kernel.LENGTH]
-        kept = int(alive[alive != kernel.GONE].sum())
-        before = self._nodes, self._bounds, self._held, self._counters
-        self._nodes = np.empty((room, width), dtype=np.int64)
-        self._bounds = np.empty((-(-room // kernel.BLOCK), len(self._replicas)), dtype=np.int64)
-        self._table = np.empty(1 << (2 * room).bit_length(), dtype=np.int32)
-        self._held = np.empty(2 * (kept + held), dtype=np.int64)
-        kernel.move_together(*before, self._nodes, self._bounds, self._table, self._held)
-        self._moved()
-
-    def _moved(self) -> None:
-        """Do what is to be done when nodes have been moved together."""
+        if anew or not self._events.has_room(nodes, words):
+            self._events.make_room(nodes, words)
 
     def _begin_anew(self, port: Port) -> None:
-        if port == self._nodes.shape[1] - kernel.ENDS:
-            self._nodes = np.hstack([self._nodes, np.empty((len(self._nodes), 1), dtype=np.int64)])
-            self._bounds = np.hstack([self._bounds, np.empty((len(self._bounds), 1), dtype=np.int64)])
+        if port == self._events.nodes.shape[1] - merged.ENDS:
+            events = self._events
+            events.nodes = np.hstack([events.nodes, np.empty((len(events.nodes), 1), dtype=np.int64)])
+            events.bounds = np.hstack([events.bounds, np.empty((len(events.bounds), 1), dtype=np.int64)])
             self._standing = np.vstack([self._standing, _fresh(1)])
         self._forget_events_of(port)
 
@@ -325,12 +317,12 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         self._forget_events_of(port)
 
     def _forget_events_of(self, port: Port) -> None:
-        counted = self._nodes[:, [kernel.MOST, kernel.ENDS + port]].copy() if self._diverted.wanted else None
-        self._nodes[:, kernel.ENDS + port] = kernel.NOWHERE
+        counted = self._events.nodes[:, [merged.MOST, merged.ENDS + port]].copy() if self._diverted.wanted else None
+        self._events.nodes[:, merged.ENDS + port] = merged.NOWHERE
         self._leave_out_what_only_it_had(port)
         if counted is not None:
             self._divert_what_only_it_had(port, counted)
-        self._bounds[:, port] = BEGINNING
+        self._events.bounds[:, port] = BEGINNING
         self._standing[port, : standing.DUPLICATES] = _fresh(1)[0, : standing.DUPLICATES]
         self._rules = self._as_rules()
 
@@ -340,14 +332,14 @@ class RevisedReplicas(ReplicaMerge[StateT]):
 
     def _divert_what_only_it_had(self, port: Port, counted: _Column) -> None:
         """Take the events that only a replica had which is gone; `counted` has of each node how many, and its ends."""
-        alive = self._alive()
-        left_out = counted[alive, 0] - self._nodes[alive, kernel.MOST]
+        alive = self._events.alive()
+        left_out = counted[alive, 0] - self._events.nodes[alive, merged.MOST]
         lines: list[list[int]] = []
         for node, count in zip(alive[left_out > 0].tolist(), left_out[left_out > 0].tolist(), strict=True):
-            start, at, length = self._nodes[node, [kernel.START, kernel.AT, kernel.LENGTH]].tolist()
+            start, at, length = self._events.nodes[node, [START, AT, LENGTH]].tolist()
             ends = self._ends_not_in_output(node, int(counted[node, 1]))[:count]
-            lines += ([kernel.CONTRADICTED_EVENT, start, port, end, kernel.HELD, at, length] for end in ends)
-        self._divert_held(np.array(lines, dtype=np.int64).reshape(-1, kernel.LINE).T)
+            lines += ([CONTRADICTED_EVENT, start, port, end, HELD, at, length] for end in ends)
+        self._divert_held(np.array(lines, dtype=np.int64).reshape(-1, LINE).T)
 
     @abstractmethod
     def _ends_not_in_output(self, node: int, given: int) -> list[Instant]:
@@ -358,40 +350,29 @@ class RevisedReplicas(ReplicaMerge[StateT]):
         self._finish()
 
     def _finish(self) -> None:
-        kept = [kernel.OTHER_ENDS, kernel.CORRECTIONS, kernel.PEAK]
-        complete, counts, left_out = self.complete_before, self._counters[kept], self._standing
+        kept = [merged.OTHER_ENDS, merged.CORRECTIONS, merged.PEAK]
+        complete, counts, left_out = self.complete_before, self._events.counters[kept], self._standing
         self._empty()
-        self._counters[[kernel.COMPLETE, kernel.SETTLED]] = complete
-        self._counters[kept] = counts
+        self._events.counters[[merged.COMPLETE, merged.SETTLED]] = complete
+        self._events.counters[kept] = counts
         self._standing[:, standing.DUPLICATES :] = left_out[:, standing.DUPLICATES :]
 
     def buffered(self) -> int:
         """How many events are not frozen."""
-        return int(self._counters[kernel.LIVE])
+        return len(self._events)
 
     def peak_buffered(self) -> int:
         """The most events that were not frozen, between two elements of a batch, too."""
-        return int(self._counters[kernel.PEAK])
-
-    def _alive(self) -> _Column:
-        """The nodes that are not done with."""
-        return np.flatnonzero(self._nodes[: int(self._counters[kernel.NODES]), kernel.LENGTH] != kernel.GONE)
+        return int(self._events.counters[merged.PEAK])
 
     def _snapshot(self) -> RevisedState:
         self._make_room(0, 0, anew=True)  # what is done with is not worth storing
-        used = int(self._counters[kernel.NODES])
-        blocks = -(-used // kernel.BLOCK)
-        counters = self._counters.copy()
-        counters[kernel.PEAK] = 0  # which is no part of the state
+        events, bounds = self._events.snapshot(), self._events.used_bounds().copy()
+        events.counters[merged.PEAK] = 0  # which is no part of the state
         return RevisedState(
-            tuple(self._replicas),
-            self._nodes[:used].copy(),
-            self._bounds[:blocks].copy(),
-            self._held[: int(self._counters[kernel.WORDS])].copy(),
-            counters,
-            self._standing.copy(),
+            tuple(self._replicas), events.nodes, bounds, events.held, events.counters, self._standing.copy()
         )
 
     def check(self) -> None:
-        """Assert that what lives is counted."""
-        assert len(self._alive()) == self._counters[kernel.LIVE]
+        """Assert that the index is sound."""
+        self._events.check()

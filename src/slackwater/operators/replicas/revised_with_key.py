@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slackwater.kernels.replicas import event_index
+from slackwater.kernels.replicas import merged_events as merged
 from slackwater.kernels.replicas import replicated_events as kernel
 from slackwater.kernels.replicas.replica_standing import CONTRADICTED
 from slackwater.operators.replicas.revised_replicas import RevisedReplicas, RevisedState
@@ -55,24 +57,24 @@ class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
     def _run(self, port: Port, batch: EventBatch, payloads: RowBytes, at: int, row: int) -> tuple[int, int]:
         kinds, ends = batch.kinds(), batch.ends()
         return kernel.merge_elements(
-            *self._state(), port, self._rules, self._standing, kinds, batch.start, ends, payloads.word_offsets,
-            payloads.words, at, row, self._hashes, self._lines,
+            *self._events.arrays(), self._events.bounds, port, self._rules, self._standing, kinds, batch.start, ends,
+            payloads.word_offsets, payloads.words, at, row, self._hashes, self._lines,
         )  # fmt: skip
 
     def _count_unsent(self) -> int:
-        alive = self._nodes[self._alive()]
-        return int(alive[:, kernel.MOST].sum() - np.count_nonzero(alive[:, kernel.OUT_END] != kernel.NOWHERE))
+        alive = self._events.nodes[self._events.alive()]
+        return int(alive[:, merged.MOST].sum() - np.count_nonzero(alive[:, merged.OUT_END] != merged.NOWHERE))
 
     def _last_ends(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-        return nodes[:, kernel.ENDS :]
+        return nodes[:, merged.ENDS :]
 
     def _leave_out_what_only_it_had(self, port: Port) -> None:
-        alive = self._alive()
-        known = self._nodes[alive, kernel.OUT_END] != kernel.NOWHERE
-        known |= (self._nodes[alive, kernel.ENDS :] != kernel.NOWHERE).any(axis=1)
+        alive = self._events.alive()
+        known = self._events.nodes[alive, merged.OUT_END] != merged.NOWHERE
+        known |= (self._events.nodes[alive, merged.ENDS :] != merged.NOWHERE).any(axis=1)
         left_out = alive[~known]
-        self._standing[port, CONTRADICTED] += self._nodes[left_out, kernel.MOST].sum()
-        self._nodes[left_out, kernel.MOST] = 0
+        self._standing[port, CONTRADICTED] += self._events.nodes[left_out, merged.MOST].sum()
+        self._events.nodes[left_out, merged.MOST] = 0
 
     def _ends_not_in_output(self, node: int, given: int) -> list[Instant]:  # noqa: ARG002 - only of nodes that have no output
         return [given]
@@ -84,10 +86,10 @@ class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
     def check(self) -> None:
         """Assert that the output can follow, and that no bound hides a node that is due."""
         super().check()
-        for node in self._alive().tolist():
-            start, out = self._nodes[node, kernel.START], self._nodes[node, kernel.OUT_END]
-            assert out == kernel.NOWHERE or out >= self.complete_before, (start, out)
+        for node in self._events.alive().tolist():
+            start, out = self._events.nodes[node, event_index.START], self._events.nodes[node, merged.OUT_END]
+            assert out == merged.NOWHERE or out >= self.complete_before, (start, out)
             for port in range(len(self._replicas)):
-                given = self._nodes[node, kernel.ENDS + port]
-                due = min(start if given == kernel.NOWHERE else given, start if out == kernel.NOWHERE else out)
-                assert self._bounds[node // kernel.BLOCK, port] <= due, (node, port)
+                given = self._events.nodes[node, merged.ENDS + port]
+                due = min(start if given == merged.NOWHERE else given, start if out == merged.NOWHERE else out)
+                assert self._events.bounds[node // event_index.BLOCK, port] <= due, (node, port)

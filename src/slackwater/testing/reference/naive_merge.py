@@ -22,11 +22,11 @@ from slackwater.columns.row_codec import RowCodec
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import gather
 from slackwater.events.kinds import Kind
-from slackwater.kernels.replicas import event_index
-from slackwater.operators.replicas.event_index import EventIndex, EventIndexState
+from slackwater.kernels.replicas import event_index, output_lines
+from slackwater.operators.replicas.event_index import EventIndex, EventIndexState, no_bounds
 from slackwater.operators.replicas.left_out import NONE_LEFT_OUT
 from slackwater.operators.replicas.replica_merge import Replica, ReplicaMerge
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.instants import BEGINNING
 from slackwater.testing.reference import naive_merge_loops as kernel
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
     insert(('a',), 2, 9) adjust(('a',), 2, 9, 5) punctuate(6)
     """
 
-    __slots__ = ("_bounds", "_codec", "_emitted", "_own")
+    __slots__ = ("_codec", "_emitted", "_own")
     state_types = (ApartState, EventIndexState, *ReplicaMerge.state_types)
 
     def __init__(
@@ -76,9 +76,9 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
     ) -> None:
         super().__init__(resume.replicas if resume else (Replica(),) * replicas, no_rows, where)
         self._codec = RowCodec(no_rows.schema, where)
-        self._emitted = _index_of_output(resume.emitted if resume else None)
+        emitted, bounds = (resume.emitted, resume.bounds) if resume else (None, no_bounds(replicas))
+        self._emitted = _index_of_output(bounds, emitted)
         self._own = [_index(state) for state in (resume.own if resume else (None,) * replicas)]
-        self._bounds = resume.bounds.copy() if resume else _bounds(0, replicas)
 
     @property
     def complete_before(self) -> Instant:
@@ -101,7 +101,7 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
     def _merge(self, port: Port, batch: EventBatch) -> list[EventBatch]:
         payloads = self._codec.encode(batch.payload)
         self._make_room(port, batch.rows, len(payloads.words))
-        lines = np.empty((kernel.LINE, len(batch) + _LINES), dtype=np.int64)
+        lines = np.empty((output_lines.LINE, len(batch) + _LINES), dtype=np.int64)
         gone = np.empty((_LINES, 2), dtype=np.int64)
         batches, at = [], 0
         while at < len(batch):
@@ -130,22 +130,22 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
         row = batch.slice(0, at).rows - 1
         times = batch.kinds(), batch.start, batch.ends()
         return kernel.merge_elements(
-            *self._emitted.arrays(), self._bounds, *self._own[port].arrays(), port, *times, payloads.word_offsets,
-            payloads.words, at, row, lines, gone,
+            *self._emitted.arrays(), self._emitted.bounds, *self._own[port].arrays(), port, *times,
+            payloads.word_offsets, payloads.words, at, row, lines, gone,
         )  # fmt: skip
 
     def _batch_of(self, batch: EventBatch, lines: NDArray[np.int64]) -> EventBatch:
         """Make a batch of what is emitted: payloads of this batch, and those that are held."""
-        kinds, rows = lines[kernel.KIND].astype(np.int8), lines[kernel.OUT_FROM]
-        of_batch = np.flatnonzero(rows != kernel.HELD)
-        held = np.flatnonzero((rows == kernel.HELD) & (kinds != _PUNCTUATE))
+        kinds, rows = lines[output_lines.KIND].astype(np.int8), lines[output_lines.OUT_FROM]
+        of_batch = np.flatnonzero(rows != output_lines.HELD)
+        held = np.flatnonzero((rows == output_lines.HELD) & (kinds != _PUNCTUATE))
         payload = gather(batch.payload, rows[of_batch])
         if len(held):
-            words = self._emitted.payloads(lines[kernel.OUT_AT][held], lines[kernel.OUT_LENGTH][held])
+            words = self._emitted.payloads(lines[output_lines.OUT_AT][held], lines[output_lines.OUT_LENGTH][held])
             in_turn = np.argsort(np.concatenate([of_batch, held]), kind="stable")
             payload = gather(pa.concat_batches([payload, self._codec.decode(words)]), in_turn)
-        start, end = lines[kernel.OUT_START].copy(), lines[kernel.OUT_NEW].copy()
-        prior = lines[kernel.OUT_PRIOR].copy() if (kinds == _ADJUST).any() else None
+        start, end = lines[output_lines.OUT_START].copy(), lines[output_lines.OUT_NEW].copy()
+        prior = lines[output_lines.OUT_PRIOR].copy() if (kinds == _ADJUST).any() else None
         return EventBatch(payload, start, end, kinds, prior)
 
     # ---- memory ----------------------------------------------------------------------------------------------------
@@ -154,15 +154,14 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
         if not self._own[port].has_room(nodes, words):
             self._own[port].make_room(nodes, words)
         if not self._emitted.has_room(nodes, words):
-            moved_to = self._emitted.make_room(nodes, words)
-            before, self._bounds = self._bounds, _bounds(len(self._emitted.nodes), len(self._replicas))
-            kernel.move_bounds(before, self._bounds, moved_to)
+            self._emitted.make_room(nodes, words)
 
     def _begin_anew(self, port: Port) -> None:
         self._own[port : port + 1] = [_index()]
-        if port == self._bounds.shape[1]:
-            self._bounds = np.hstack([self._bounds, np.empty((len(self._bounds), 1), dtype=np.int64)])
-        self._bounds[:, port] = BEGINNING
+        bounds = self._emitted.bounds
+        if port == bounds.shape[1]:
+            bounds = self._emitted.bounds = np.hstack([bounds, np.empty((len(bounds), 1), dtype=np.int64)])
+        bounds[:, port] = BEGINNING
 
     def detach(self, port: Port) -> None:
         """Listen to a replica no longer, and forget what it has sent."""
@@ -171,10 +170,9 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
 
     def _finish(self) -> None:
         after = self._emitted.counters[event_index.COUNTERS :]
-        self._emitted = _index_of_output()
+        self._emitted = _index_of_output(no_bounds(len(self._replicas)))
         self._emitted.counters[event_index.COUNTERS :] = after
         self._own = [_index() for _ in self._own]
-        self._bounds = _bounds(0, len(self._replicas))
 
     def buffered(self) -> int:
         """How many events are not frozen."""
@@ -182,10 +180,9 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
 
     def snapshot(self) -> ApartState:
         """Return all indexes. Cost: a copy of all that lives."""
-        emitted = self._emitted.snapshot()
-        blocks = -(-len(emitted.nodes) // kernel.BLOCK)
         own = tuple(index.snapshot() for index in self._own)
-        return ApartState(tuple(self._replicas), emitted, own, self._bounds[:blocks].copy())
+        bounds = self._emitted.used_bounds().copy()
+        return ApartState(tuple(self._replicas), self._emitted.snapshot(), own, bounds)
 
     def check(self) -> None:
         """Assert that indexes are sound, that the output can follow, and that no bound hides a node that is due."""
@@ -201,7 +198,7 @@ class MergeRevisedApart(ReplicaMerge[ApartState]):
             for port, of_one in enumerate(own):
                 given = of_one.get(key, kernel.NOWHERE)
                 due = min(key[0] if given == kernel.NOWHERE else given, emitted[key])
-                assert self._bounds[node // kernel.BLOCK, port] <= due, (node, port)
+                assert self._emitted.bounds[node // event_index.BLOCK, port] <= due, (node, port)
 
     def _key(self, index: EventIndex, node: int) -> tuple[int, tuple[int, ...]]:
         start, at, length, _ = index.nodes[node][: event_index.FIELDS].tolist()
@@ -212,12 +209,8 @@ def _index(state: EventIndexState | None = None) -> EventIndex:
     return EventIndex(kernel.NODE, event_index.COUNTERS, state)
 
 
-def _index_of_output(state: EventIndexState | None = None) -> EventIndex:
-    index = EventIndex(kernel.NODE, kernel.OUTPUT_COUNTERS, state)
+def _index_of_output(bounds: NDArray[np.int64], state: EventIndexState | None = None) -> EventIndex:
+    index = EventIndex(kernel.NODE, kernel.OUTPUT_COUNTERS, state, bounds)
     if state is None:
         index.counters[kernel.COMPLETE] = BEGINNING
     return index
-
-
-def _bounds(nodes: int, replicas: int) -> NDArray[np.int64]:
-    return np.full((-(-nodes // kernel.BLOCK), replicas), FOREVER, dtype=np.int64)

@@ -19,6 +19,7 @@ from slackwater.kernels.columns.payload_words import hash_event
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.replicas.event_index import (
     AT,
+    BLOCK,
     COUNTERS,
     FIELDS,
     GONE,
@@ -26,14 +27,16 @@ from slackwater.kernels.replicas.event_index import (
     INDEX,
     LENGTH,
     LINES,
-    LIVE,
     NODES,
     READ,
     START,
     WORDS,
     add_event,
     find_event,
+    forget_event,
+    lower_bound,
 )
+from slackwater.kernels.replicas.output_lines import ADJUST, HELD, INSERT, PUNCTUATE, write_line
 from slackwater.kernels.replicas.replica_standing import is_frozen
 
 if TYPE_CHECKING:
@@ -41,9 +44,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slackwater.kernels.replicas.event_index import Column, Table
-
-BLOCK: Final = 128
-"""Nodes of a block."""
 
 END: Final = FIELDS
 """Column of a node: the end that was emitted; of a replica that had the event and took it back, NOWHERE."""
@@ -61,29 +61,11 @@ CONTRADICTED: Final = COUNTERS + 2
 """Place in the output's counters: ends that were not emitted, because a punctuation of the output rules them out."""
 OUTPUT_COUNTERS: Final = COUNTERS + 3
 
-KIND, OUT_START, OUT_PRIOR, OUT_NEW, OUT_FROM, OUT_AT, OUT_LENGTH = range(7)
-LINE: Final = 7
-"""Columns of a line of output: its kind, start, prior end and end; the row of the batch whose payload it has, or
-HELD; then where the words of the payload are held, and how many they are."""
-
-HELD: Final = -1
-
 GONE_NODE, GONE_LENGTH = 0, 1
 """Columns of what is done with: the node of the output's index, and how many words its payload has."""
 
-_INSERT, _ADJUST, _PUNCTUATE = 0, 1, 2  # as in events.kinds
 _FOREVER: Final = 2**63 - 1
 _NO_ROOM: Final = -1
-
-
-@kernel(f"void({LINES}, int64, int64, int64, int64, int64, int64, int64, int64)")
-def _write_line(
-    lines: Column, count: int, kind: int, start: int, prior: int, end: int, row: int, at: int, length: int
-) -> None:
-    """Write a line."""
-    lines[KIND, count], lines[OUT_START, count], lines[OUT_PRIOR, count] = kind, start, prior
-    lines[OUT_NEW, count], lines[OUT_FROM, count] = end, row
-    lines[OUT_AT, count], lines[OUT_LENGTH, count] = at, length
 
 
 @kernel(f"int64({INDEX}, int64, int64, {READ}, int64, int64)")
@@ -126,7 +108,7 @@ def _agree(
     if end == out:
         return count
     if end >= out_counters[COMPLETE]:
-        _write_line(lines, count, _ADJUST, start, out, end, HELD, at, length)
+        write_line(lines, count, ADJUST, start, out, end, HELD, at, length)
         out_nodes[node, END] = end
         return count + 1
     # By its punctuations the output has an event that lasts longer: this replica contradicts those before it.
@@ -189,8 +171,7 @@ def _freeze(
             if is_frozen(end, t):
                 gone[leaving, GONE_NODE], gone[leaving, GONE_LENGTH] = node, length
                 leaving += 1
-                out_nodes[node, LENGTH] = GONE
-                out_counters[LIVE] -= 1
+                forget_event(out_nodes, out_counters, node)
             else:
                 least = min(least, end)
         bounds[block, replica] = least
@@ -233,7 +214,7 @@ def merge_elements(
         if count == lines.shape[1]:
             return i, count, leaving
         start = starts[i]
-        if kinds[i] == _PUNCTUATE:
+        if kinds[i] == PUNCTUATE:
             if start <= out_counters[COMPLETE]:
                 continue
             count, leaving, all_fit = _freeze(
@@ -243,7 +224,7 @@ def merge_elements(
             if not all_fit or count == lines.shape[1]:
                 return i, count, leaving
             out_counters[COMPLETE] = start
-            _write_line(lines, count, _PUNCTUATE, start, start, start, HELD, 0, 0)
+            write_line(lines, count, PUNCTUATE, start, start, start, HELD, 0, 0)
             count += 1
             continue
         row += 1
@@ -251,7 +232,7 @@ def merge_elements(
         length = offsets[row + 1] - begin
         hashed = hash_event(start, words, begin, length)
         out = find_event(out_nodes, out_table, out_held, hashed, start, words, begin, length)
-        if out < 0 and (kinds[i] == _ADJUST or start < out_counters[COMPLETE]):
+        if out < 0 and (kinds[i] == ADJUST or start < out_counters[COMPLETE]):
             out_counters[IGNORED] += 1
             continue
         mine = _node_of(own_nodes, own_table, own_held, own_counters, hashed, start, words, begin, length)
@@ -263,12 +244,12 @@ def merge_elements(
             out_nodes[out, END] = ends[i]
             for other in range(bounds.shape[1]):
                 # For a replica that does not have the event by then there is none.
-                bounds[out // BLOCK, other] = min(bounds[out // BLOCK, other], start)
-            _write_line(lines, count, _INSERT, start, ends[i], ends[i], row, 0, 0)
+                lower_bound(bounds, out, other, start)
+            write_line(lines, count, INSERT, start, ends[i], ends[i], row, 0, 0)
             count += 1
-        taken_back = kinds[i] == _ADJUST and ends[i] == start
+        taken_back = kinds[i] == ADJUST and ends[i] == start
         own_nodes[mine, END] = NOWHERE if taken_back else ends[i]
-        bounds[out // BLOCK, replica] = min(bounds[out // BLOCK, replica], ends[i], out_nodes[out, END])
+        lower_bound(bounds, out, replica, min(ends[i], out_nodes[out, END]))
     return len(kinds), count, leaving
 
 
@@ -289,19 +270,4 @@ def forget(
         start, at, hashed = emitted[node, START], emitted[node, AT], emitted[node, HASH]
         found = find_event(nodes, table, held, hashed, start, words, at, gone[i, GONE_LENGTH])
         if found >= 0:
-            nodes[found, LENGTH] = GONE
-            counters[LIVE] -= 1
-
-
-@kernel(f"void({LINES}, {LINES}, {READ})")
-def move_bounds(bounds: Column, new_bounds: Column, moved_to: Column) -> None:
-    """Make bounds for the blocks in which nodes lie after they were moved."""
-    for block in range(len(new_bounds)):
-        for replica in range(new_bounds.shape[1]):
-            new_bounds[block, replica] = _FOREVER
-    for node in range(len(moved_to)):
-        if moved_to[node] == GONE:
-            continue
-        block, was = moved_to[node] // BLOCK, node // BLOCK
-        for replica in range(new_bounds.shape[1]):
-            new_bounds[block, replica] = min(new_bounds[block, replica], bounds[was, replica])
+            forget_event(nodes, counters, found)
