@@ -14,13 +14,14 @@ from slackwater.testing.oracles.heartbeats.figure_2 import figure_2
 from slackwater.testing.oracles.heartbeats.largest import literal_largest
 from slackwater.testing.oracles.heartbeats.simulate import CROWDED, arrivals_of, simulate
 from slackwater.testing.oracles.heartbeats.strategies import closed_systems, simulations, systems
-from slackwater.testing.oracles.heartbeats.system import NOTHING_YET, Skew, System
+from slackwater.testing.oracles.heartbeats.system import NOTHING_YET, Skew, System, obeys
 from slackwater.testing.oracles.heartbeats.systems import uniform
 from slackwater.testing.oracles.heartbeats.theorems import closed_under_composition
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
+    from slackwater.testing.oracles.heartbeats.simulate import Sent
     from slackwater.testing.oracles.heartbeats.system import Arrival
 
 _OVERTAKEN = System((0, 4), {(0, 1): (Skew(1, 1),), (1, 0): (Skew(3, 0),), (1, 1): (Skew(0, 1),)})
@@ -118,3 +119,23 @@ def test_where_more_can_be_inferred_than_the_paper_does_trying_finds_as_much() -
                 better += 1
                 assert found == literal_largest(_OVERTAKEN, arrivals, tick)
     assert better > 0
+
+
+@given(st.data(), simulations(systems(), most_rows=8, pace=CROWDED))
+def test_one_row_that_may_come_decides_as_fewer_rows_keep_to_bounds_too(
+    data: st.DataObject, drawn: tuple[System, list[Sent]]
+) -> None:
+    """So a row of a possible future is possible alone, with what was seen."""
+    system, sent = drawn
+    kept = [row for row, _ in sent if data.draw(st.booleans())]
+    assert obeys(system, kept)
+
+
+@given(simulations(systems(), most_rows=8, pace=CROWDED), st.integers(1, 9))
+def test_a_row_that_may_be_emitted_later_may_be_emitted_now(drawn: tuple[System, list[Sent]], later: int) -> None:
+    """So futures need not be tried further ahead than the next tick."""
+    system, sent = drawn
+    *before, last = [row for row, _ in sent]
+    now = max([row.emitted for row in before], default=0) + 1
+    if obeys(system, [*before, last._replace(emitted=now + later)]):
+        assert obeys(system, [*before, last._replace(emitted=now)])
