@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.kernels.columns.payload_words import hash_event
@@ -27,6 +27,7 @@ def _find(index: EventIndex, start: int, payload: tuple[int, ...]) -> tuple[int,
 
 
 @given(_steps)
+@example([("take", 7, (0,)), ("take", 7, (*range(12),)), ("forget", 7, (0,)), ("move", 7, ()), ("take", 7, (1,))])
 def test_an_index_finds_what_was_added_and_not_forgotten(steps: list[tuple[str, int, tuple[int, ...]]]) -> None:
     """Wherever its nodes were moved; events that differ in a word, or in how many there are, are not confused."""
     index = EventIndex(kernel.FIELDS + 1, kernel.COUNTERS, bounds=no_bounds(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -106,8 +107,47 @@ def _only_in(one: EventSchema, other: EventSchema) -> list[str]:
     return different or [*map(str, one.shown), f"time={one.time.name}"]
 
 
+class MatchingNode(StepNode):
+    """A step that pairs events of two ordered streams that agree on key columns; subclasses say which, and when."""
+
+    on: tuple[str, ...]
+    traits = Traits()
+
+    def __post_init__(self) -> None:
+        require_order(self.verb, *self.inputs)
+        _ = self.schema
+
+    @property
+    def stamps(self) -> Stamps:
+        """Where the times of pairs are from: where those of both inputs are, or from outside."""
+        both = {side.properties.stamps for side in self.inputs}
+        return both.pop() if len(both) == 1 else Stamps.EXTERNAL
+
+    @property
+    def waits(self) -> bool:
+        """Whether one input may have to wait for the other: not if rows come in order, whichever they are of."""
+        return not all(side.in_processing_order for side in self.inputs)
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Rows of one key may match."""
+        return self.on
+
+    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
+        """Both sides have the key."""
+        return [(side, column) for side in self.inputs] if column in self.on else []
+
+    def details(self) -> str:
+        """Key, and when events match."""
+        return f"on {', '.join(self.on) or 'time alone'}, {self.when()}"
+
+    @abstractmethod
+    def when(self) -> str:
+        """When events match, as users read it."""
+
+
 @dataclass(frozen=True, eq=False)
-class Join(StepNode):
+class Join(MatchingNode):
     """Pairs the events of two streams that meet in time and agree on the key columns."""
 
     left: Node
@@ -115,11 +155,6 @@ class Join(StepNode):
     on: tuple[str, ...]
     meeting: Overlap | Within
     verb = "join"
-    traits = Traits()
-
-    def __post_init__(self) -> None:
-        require_order("join", self.left, self.right)
-        _ = self.schema
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -136,20 +171,11 @@ class Join(StepNode):
     def properties(self) -> Properties:
         """Results come in order of the later of the two times."""
         extent = Extent.INTERVALS if isinstance(self.meeting, Overlap) else Extent.POINTS
-        return Properties(order=Order.TIES, stamps=_stamps(self.left, self.right), extent=extent)
+        return Properties(order=Order.TIES, stamps=self.stamps, extent=extent)
 
-    @property
-    def partition_keys(self) -> tuple[str, ...]:
-        """Rows of one key may match."""
-        return self.on
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """Both sides have the key."""
-        return [(side, column) for side in self.inputs] if column in self.on else []
-
-    def details(self) -> str:
-        """Key and meeting."""
-        return f"on {', '.join(self.on) or 'time alone'}, {self.meeting.describe(calendar=self.left.schema.calendar)}"
+    def when(self) -> str:
+        """How close in time."""
+        return self.meeting.describe(calendar=self.left.schema.calendar)
 
     def reason(self) -> str:
         """Whom it waits for."""
@@ -157,14 +183,13 @@ class Join(StepNode):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
-        waits = not (self.left.in_processing_order and self.right.in_processing_order)
         return JoinOperator(
-            self.left.schema, self.right.schema, self.on, self.meeting, step=step, waits=waits, resume=resume
+            self.left.schema, self.right.schema, self.on, self.meeting, step=step, waits=self.waits, resume=resume
         )
 
 
 @dataclass(frozen=True, eq=False)
-class FollowedBy(StepNode):
+class FollowedBy(MatchingNode):
     """Pairs each event of the first stream with the next of the second, if it comes soon enough."""
 
     first: Node
@@ -172,11 +197,6 @@ class FollowedBy(StepNode):
     on: tuple[str, ...]
     within: Duration
     verb = "followed_by"
-    traits = Traits()
-
-    def __post_init__(self) -> None:
-        require_order("followed_by", self.first, self.then)
-        _ = self.schema
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -191,21 +211,11 @@ class FollowedBy(StepNode):
     @property
     def properties(self) -> Properties:
         """Results come in order of the second event's time."""
-        return Properties(order=Order.TIES, stamps=_stamps(self.first, self.then))
+        return Properties(order=Order.TIES, stamps=self.stamps)
 
-    @property
-    def partition_keys(self) -> tuple[str, ...]:
-        """Rows of one key may match."""
-        return self.on
-
-    def column_inputs(self, column: str) -> list[tuple[Node, str]]:
-        """Both sides have the key."""
-        return [(side, column) for side in self.inputs] if column in self.on else []
-
-    def details(self) -> str:
-        """Key and patience."""
-        within = format_duration(self.within) if self.first.schema.calendar else str(self.within)
-        return f"on {', '.join(self.on) or 'time alone'}, within {within}"
+    def when(self) -> str:
+        """How soon after."""
+        return f"within {format_duration(self.within) if self.first.schema.calendar else self.within}"
 
     def reason(self) -> str:
         """Whom it waits for."""
@@ -213,12 +223,6 @@ class FollowedBy(StepNode):
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
-        waits = not (self.first.in_processing_order and self.then.in_processing_order)
         return FollowedByOperator(
-            self.first.schema, self.then.schema, self.on, self.within, step=step, waits=waits, resume=resume
+            self.first.schema, self.then.schema, self.on, self.within, step=step, waits=self.waits, resume=resume
         )
-
-
-def _stamps(left: Node, right: Node) -> Stamps:
-    both = {left.properties.stamps, right.properties.stamps}
-    return both.pop() if len(both) == 1 else Stamps.EXTERNAL
