@@ -13,6 +13,7 @@ import pytest
 from without_spark import packed_by_tasks, shard_plan
 
 import slackwater as sw
+from slackwater.plan.nodes.ordering import Sort
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.shard.host import BatchHost, ShardHost
 from slackwater.runners.spark.shard.metrics import METRICS
@@ -96,3 +97,19 @@ def test_a_shard_goes_with_its_micro_batch_and_its_state_stays() -> None:
     assert alive == [0, 0, 0]
     assert _values(given["main 0"]) == [1, 3, 5, 7, 9]
     assert len(given[METRICS]) == 3
+
+
+def test_a_task_builds_the_operators_of_a_plan_once_per_micro_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which classes their states are made of is known since the query was planned: a task asks no operator for it."""
+    host, handle = ShardHost(_PLAN), _Handle()
+    built, build = [], Sort.build_driven
+
+    def counted(node: Sort, *arguments: Any) -> Any:
+        built.append(node)
+        return build(node, *arguments)
+
+    monkeypatch.setattr(Sort, "build_driven", counted)
+    host.init(handle)  # type: ignore[arg-type]
+    for times in ([5, 1, 3], [9, 7]):
+        list(host.handleInputRows((_KEY,), iter([pd.DataFrame(_packed(*times))]), None))  # type: ignore[arg-type]
+    assert len(built) == 2

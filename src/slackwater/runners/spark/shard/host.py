@@ -65,11 +65,11 @@ class ShardHost(StatefulProcessor):
     def __init__(self, plan: ShardPlan, timeout: Duration | None = None) -> None:
         self._plan = plan
         self._timeout = timeout
+        self._codec = codec_of(plan)  # on the driver: operators are built to learn it, and every task would do so
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Say what is stored."""
         self._handle = handle
-        self._codec = codec_of(self._plan)
         self._segments = _StoredSegments(handle.getMapState("segments", "number long", "segment binary"))
 
     def handleInputRows(  # noqa: N802 - Spark's name
