@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.testing.oracles.heartbeats.figure_2 import figure_2
+from slackwater.testing.oracles.heartbeats.figure_2 import figure_2, overall
 from slackwater.testing.oracles.heartbeats.processes import run_counter, run_sensors
 from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
 from slackwater.testing.oracles.heartbeats.system import Skew, System, obeys
-from slackwater.testing.oracles.heartbeats.systems import global_counter, sensors
+from slackwater.testing.oracles.heartbeats.systems import global_counter, global_counter_at_once, sensors
 
 _SEEDS = st.integers(0, 10_000)
 _PROCESSING = st.tuples(st.integers(1, 4), st.integers(0, 6)).map(lambda drawn: (drawn[0], sum(drawn)))
@@ -34,6 +34,21 @@ def test_section_4_1_the_wait_is_no_longer_than_it_must_be() -> None:
     shorter = System((0, 0), {(0, 1): (Skew(5 - 1 - 1, 0),)})
     runs = [run_counter(processing, [0, 0], Random(seed), until=40) for seed in range(20)]
     assert not all(obeys(shorter, [row for row, _ in sent]) for sent in runs)
+
+
+@given(_SEEDS, st.lists(_PROCESSING, min_size=3, max_size=3))
+def test_section_4_1_bounds_without_a_wait_hold_too(seed: int, processing: list[tuple[int, int]]) -> None:
+    """A row in a tick before is strictly before, so that what is printed suffices."""
+    sent = run_counter(processing, _LATENCY, Random(seed), until=25)
+    assert obeys(global_counter_at_once(processing, _LATENCY), [row for row, _ in sent])
+
+
+def test_section_4_1_bounds_without_a_wait_are_very_weak() -> None:
+    """A source that may be busy for 50 ticks holds all 50 numbers of another back for ever, if both pause."""
+    processing, arrivals = [(1, 3), (2, 50)], [(tick, 0, tick) for tick in range(100)]
+    waiting, at_once = (of(processing, [0, 0]) for of in (global_counter, global_counter_at_once))
+    assert overall(figure_2(waiting, arrivals, 300))[99::201] == [50, 99]
+    assert overall(figure_2(at_once, arrivals, 300))[99::201] == [49, 49]
 
 
 @given(_SEEDS, st.lists(st.integers(0, 5), min_size=3, max_size=3))

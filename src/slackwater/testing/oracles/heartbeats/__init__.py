@@ -14,7 +14,14 @@ from slackwater.testing.oracles.heartbeats.largest import literal_largest
 from slackwater.testing.oracles.heartbeats.processes import run_counter, run_sensors
 from slackwater.testing.oracles.heartbeats.simulate import CROWDED, USUAL, Pace, Sent, arrivals_of, simulate
 from slackwater.testing.oracles.heartbeats.system import NOTHING_YET, Emitted, Skew, System, obeys
-from slackwater.testing.oracles.heartbeats.systems import closed, global_counter, repeating, sensors, uniform
+from slackwater.testing.oracles.heartbeats.systems import (
+    closed,
+    global_counter,
+    global_counter_at_once,
+    repeating,
+    sensors,
+    uniform,
+)
 from slackwater.testing.oracles.heartbeats.theorems import can_stall, closed_under_composition, needs_timeout
 
 __all__ = [
@@ -38,6 +45,7 @@ __all__ = [
     "estimate",
     "figure_2",
     "global_counter",
+    "global_counter_at_once",
     "greatest_skew",
     "grouped",
     "heartbeats_of_steps",

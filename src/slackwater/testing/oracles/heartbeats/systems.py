@@ -53,6 +53,20 @@ def global_counter(processing: Sequence[tuple[Tick, Tick]], latency: Sequence[Ti
     return System(tuple(latency), {(i, j): entry(i, j) for i in sources for j in sources})
 
 
+def global_counter_at_once(processing: Sequence[tuple[Tick, Tick]], latency: Sequence[Tick]) -> System:
+    """The same without waits: while a source is busy with one number, the others get on by so many (section 4.1).
+
+    The paper has it to show how weak bounds are that cannot wait.
+
+    >>> global_counter_at_once([(1, 3), (2, 5), (4, 4)], latency=[0, 0, 0]).entry(0, 1)
+    (Skew(0, 7),)
+    """
+    sources = range(len(processing))
+    ahead = {j: sum(-(-processing[j][1] // processing[k][0]) for k in sources if k != j) for j in sources}
+    bounds = {(i, j): (Skew(0, 0 if i == j else ahead[j]),) for i in sources for j in sources}
+    return System(tuple(latency), bounds)
+
+
 def sensors(
     deviation: Sequence[Time],
     latency: Sequence[Tick],
