@@ -31,7 +31,7 @@ _ALLOWED = {
     "plan/rewrites/last_punctuations.py": {"Punctuate"},
     "plan/rewrites/needless_sorts.py": {"AggregateStep", "AssignWindow", "Sort"},
     "plan/rewrites/panes.py": {"AggregateStep", "AssignWindow"},
-    "plan/rewrites/preaggregate.py": {"AssignWindow", "BandedAggregate", "Punctuate", "Select"},
+    "plan/rewrites/preaggregate.py": {"AssignWindow", "BandedAggregate", "GroupingNode", "Punctuate", "Select"},
     "plan/rewrites/sort_as_needed.py": {"AssignWindow", "Sort"},
     "plan/rewrites/unread_bands.py": {"Punctuate"},
     # What follows is about the one kind that is named, never about which of many kinds something holds for.

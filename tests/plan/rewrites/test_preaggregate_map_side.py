@@ -14,7 +14,7 @@ from slackwater.plan.nodes.bands import BandedAggregate
 from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.nodes.preaggregating import PreaggregatedRows
 from slackwater.plan.rewrites.optimizer import optimized
-from slackwater.plan.rewrites.preaggregate import Placement, preaggregate
+from slackwater.plan.rewrites.preaggregate import Placement, preaggregate, why_not_map_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,9 +87,37 @@ def test_all_other_plans_stay_as_they_are(name: str) -> None:
     assert preaggregate(Placement.MAP_SIDE, *written) == written
 
 
+_WHY_NOT = {
+    "late rows are shown": "late rows are diverted one by one; with late=Late.drop() groups would be moved",
+    "late rows are moved": "late rows are adjusted one by one",
+    "late rows are refused": "late rows are refused one by one",
+    "no windows": "rows are late one by one",
+    "windows that overlap": "rows are late one by one",
+    "windows of windows": "more than columns is changed between the window and in_bands()",
+    "rows left out behind the window": "where comes between the window and in_bands()",
+    "rows without a time": "rows without a time are in no window",
+    "a sort": "aggregate n=count(): only those of in_bands() have a map side",
+}
+
+
+@pytest.mark.parametrize("name", _NOT_SUMMED_UP)
+def test_each_aggregate_of_such_a_plan_has_a_reason(name: str) -> None:
+    """One that says what to write instead, where something can be done; who aggregates nothing needs none."""
+    reasons = why_not_map_side(*_run(_NOT_SUMMED_UP[name]()))
+    assert len(reasons) == (name in _WHY_NOT)
+    assert all(_WHY_NOT[name] in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("name", _SUMMED_UP)
+def test_what_is_summed_up_where_it_is_read_needs_no_reason(name: str) -> None:
+    """Nor does what is done with the answers."""
+    assert why_not_map_side(*_run(_SUMMED_UP[name]())) == []
+
+
 def test_rows_that_somebody_else_reads_are_not_summed_up() -> None:
     """A step that reads the events of a band, beside the aggregate, needs the events."""
     (counted, *_) = optimized(*(stream.node for stream in _bands(_rows().tumbling(10))))
     assert isinstance(counted, BandedAggregate)
     for also_read in counted.bands:
         assert preaggregate(Placement.MAP_SIDE, counted, also_read)[0] is counted
+        assert why_not_map_side(counted, also_read) == ["in_bands n=count(): another step reads the same rows"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from slackwater.operators.aggregate.group_rows import GroupRows
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, walk
+from slackwater.plan.nodes.aggregating import GroupingNode
 from slackwater.plan.nodes.bands import BandedAggregate, outputs_of
 from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.nodes.preaggregating import PreaggregatedRows, PunctuateGroups, RowsToGroups
@@ -84,10 +85,17 @@ def _steps_behind(node: BandedAggregate) -> tuple[AssignWindow | Select, ...]:
 def _splitting_step(node: BandedAggregate, readers: Readers) -> Punctuate | None:
     """The step that splits rows by lateness, if it may as well split groups."""
     step = _way_up(node.bands[0])[-1]
-    if not (isinstance(step, Punctuate) and step.windows is not None):
-        return None
+    return step if isinstance(step, Punctuate) and _why_rows(node, step, readers) is None else None
+
+
+def _why_rows(node: BandedAggregate, step: Node, readers: Readers) -> str | None:
+    """Why the step above all bands must split rows by lateness, and not groups; None if it need not."""
+    if not isinstance(step, Punctuate):
+        return f"{step.verb} comes between the window and in_bands(); rows can be left out before the window"
+    if step.windows is None:
+        return "rows are late one by one; in windows of tumbling(), written before in_bands(), whole windows are"
     if step.input.properties.untimed:
-        return None  # rows without a time are in no window
+        return "rows without a time are in no window"
     ways = [_way_up(band) for band in node.bands]
     between = [[step for step in way if isinstance(step, AssignWindow | Select)] for way in ways]
     alike = all([step.line for step in way] == [step.line for step in between[0]] for way in between)
@@ -95,10 +103,31 @@ def _splitting_step(node: BandedAggregate, readers: Readers) -> Punctuate | None
     only_columns = all(isinstance(step, Select) for step in between[0][:-1]) and isinstance(
         between[0][-1], AssignWindow
     )
+    if not (alike and only_columns):
+        return "more than columns is changed between the window and in_bands()"
     split = [one for way in ways for one in way]
     late = [one for one in readers[step] if isinstance(one, SideOutput) and one.output == LATE]
     read_by_others = any(set(readers[one]) - {node, *split, *late} for one in split)
-    return step if alike and only_columns and not read_by_others else None
+    return "another step reads the same rows" if read_by_others else None
+
+
+def why_not_map_side(*roots: Node) -> list[str]:
+    """Why rows are moved to shards, and not groups: a reason for each aggregate of a plan as Spark runs it.
+
+    There is none for an aggregate whose rows are summed up where they are read.
+    """
+    readers = readers_of(roots)
+    reasons = []
+    for node in walk(*roots):
+        if isinstance(node, GroupingNode):
+            reasons.append(f"{node.line}: only those of in_bands() have a map side")
+        elif isinstance(node, BandedAggregate) and node.groups is None:
+            step = _way_up(node.bands[0])[-1]
+            why = _why_rows(node, step, readers)
+            if why is None and isinstance(step, Punctuate):
+                why = f"late rows are {step.late} one by one; with late=Late.drop() groups would be moved, not rows"
+            reasons.append(f"{node.line}: {why}")
+    return reasons
 
 
 def _way_up(node: Node) -> list[Node]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from slackwater.operators.emission import DIVERTED
 from slackwater.plan.explain import Drawing, facts_of, runs_once
 from slackwater.plan.node import SourceNode, walk
+from slackwater.plan.rewrites.preaggregate import why_not_map_side
 from slackwater.runners.spark.planning.shard_count import cores_of
 from slackwater.runners.spark.runner import MAIN, plan_of, require_counts
 from slackwater.runners.spark.source import SparkFeed
@@ -60,12 +61,7 @@ def _facts(plan: ShardPlan, *, known: bool, asked: bool) -> Iterator[tuple[str, 
     """What holds of the whole plan."""
     yield "shards", _shards(plan, known=known, asked=asked)
     yield "cadence", "once for each micro-batch, whatever a step says that it does by default"
-    groups = [pipeline.summed_up for pipeline in plan.pipelines if pipeline.summed_up is not None]
-    if groups:
-        sums = "; ".join(one.details() for one in groups)
-        yield "summed up", f"on the map side, before groups are moved to shards: {sums}"
-    else:
-        yield "summed up", "not on the map side: rows are moved to shards as they are"
+    yield "summed up", _summed_up(plan)
     yield "to Python", _passes(plan)
     yield "outputs", ", ".join(map(_output, plan.outputs))
     strangers = dict.fromkeys(one.source.name for one in plan.pipelines if not isinstance(one.source.feed, SparkFeed))
@@ -80,6 +76,19 @@ def _shards(plan: ShardPlan, *, known: bool, asked: bool) -> str:
         return "1, as asked for" if asked else "1: there is one core"
     number = str(plan.shards) if known else "one for each task that Spark runs at once"
     return f"{number}, by {_deciding(plan)}: all rows that a step needs together agree on that"
+
+
+def _summed_up(plan: ShardPlan) -> str:
+    """Where rows are summed up before the shuffle, and why not where they are not."""
+    groups = [pipeline.summed_up.details() for pipeline in plan.pipelines if pipeline.summed_up is not None]
+    reasons = why_not_map_side(*plan.outputs.values())
+    if not groups and not reasons:
+        return "nothing is aggregated: rows are shuffled to shards as they are"
+    parts = [f"on the map side, before groups are moved to shards: {'; '.join(groups)}"] if groups else []
+    parts += (
+        [f"after the shuffle, in shards, with no partial aggregation before: {'; '.join(reasons)}"] if reasons else []
+    )
+    return "; ".join(parts)
 
 
 def _deciding(plan: ShardPlan) -> str:
