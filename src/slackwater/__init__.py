@@ -7,6 +7,7 @@ from slackwater.operators.replicas.left_out import LeftOut
 from slackwater.operators.replicas.open_events import OpenEvents
 from slackwater.policies.aggregates import Aggregate, count, count_distinct, max, mean, min, sum, top_k
 from slackwater.policies.agreement import Agreement, Revise
+from slackwater.policies.bounds import Bound, Bounds
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.left_out_rows import LeftOutRows
@@ -49,6 +50,8 @@ __all__ = [
     "FOREVER",
     "Aggregate",
     "Agreement",
+    "Bound",
+    "Bounds",
     "Clock",
     "Counters",
     "DisorderProfile",

@@ -35,7 +35,7 @@ _ALLOWED = {
     "plan/rewrites/sort_as_needed.py": {"AssignWindow", "Sort"},
     "plan/rewrites/unread_bands.py": {"Punctuate"},
     # What follows is about the one kind that is named, never about which of many kinds something holds for.
-    "runners/in_process/graph.py": {"LatenessStep", "MergeReplicas"},
+    "runners/in_process/graph.py": {"MergeReplicas"},
     "runners/in_process/replicas.py": {"CompareReplicas", "CompleteAtEnd", "MergeReplicas", "UntrustedEnd"},
     "runners/spark/planning/shard_plan.py": {"AssignWindow", "LatenessStep", "PreaggregatedRows"},
     "runners/spark/pushdown/steps.py": {"AssignWindow", "Select", "Where"},

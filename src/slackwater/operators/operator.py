@@ -59,6 +59,14 @@ class Operator(ABC, Generic[StateT]):
         """Learn the processing time. Only operators that stamp by it or wait on it look at it."""
         return NOTHING
 
+    def wakes_at(self) -> Instant | None:
+        """When, by the processing time, this operator has something to send though nothing comes; None for never."""
+        return None
+
+    def on_wake(self, now: Instant) -> Emission:  # noqa: ARG002 - who is never woken does nothing
+        """Send what the processing time alone lets go. It is called when no input has anything, not before wakes_at."""
+        return NOTHING
+
     def on_demand(self) -> Emission:
         """Punctuate as far as the output is complete, if that is news: somebody downstream waits for it."""
         return NOTHING
@@ -84,6 +92,10 @@ class Operator(ABC, Generic[StateT]):
 
     def late(self) -> int:
         """How many rows, since the very beginning, came too late and did not go to a band or the main output."""
+        return 0
+
+    def broken_bounds(self) -> int:
+        """How many rows, since the very beginning, came though bounds said that no such row would."""
         return 0
 
     def duplicates(self) -> int:

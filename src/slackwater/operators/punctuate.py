@@ -61,9 +61,14 @@ _LONG_RUN = 1_000  # rows; from here on slicing and concatenating costs less tha
 
 def late_schema(schema: EventSchema, step: str = "punctuate") -> EventSchema:
     """Return the schema of diverted rows: all columns, then the bound that was missed and by how much."""
-    bound = schema.time.renamed("late_bound")
-    late_by = pa.duration("us") if schema.calendar else pa.int64()
-    added = pa.schema([pa.field(bound.name, bound.type), pa.field("late_by", late_by)])
+    return schema_with_bound(schema, step, "late_bound", "late_by")
+
+
+def schema_with_bound(schema: EventSchema, step: str, bound_name: str, by_name: str) -> EventSchema:
+    """Return a schema with two columns more: a bound, and how far away from it a row is."""
+    bound = schema.time.renamed(bound_name)
+    by_type = pa.duration("us") if schema.calendar else pa.int64()
+    added = pa.schema([pa.field(bound.name, bound.type), pa.field(by_name, by_type)])
     for name in added.names:
         if name in schema.columns:
             raise SchemaMismatch.clash(step, name, "leave the column out with select(), or choose another Late policy")

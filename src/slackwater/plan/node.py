@@ -84,6 +84,11 @@ class Node(ABC):
         return False
 
     @property
+    def goes_by_batches(self) -> bool:
+        """Whether the rows of a batch count as one instant, so that it matters how a stream is cut."""
+        return False
+
+    @property
     def in_processing_order(self) -> bool:
         """Whether starts are stamps in the order of processing: streams of these need not wait for each other."""
         return False
@@ -214,6 +219,12 @@ class SourceNode(Node):
     event_schema: EventSchema
     facts: Properties
     punctuations: Punctuations
+    origin: str | None = None
+    """The column that names the source of each row, where rows of several come together."""
+
+    arrived: str | None = None
+    """The column that says when each row arrived, where one does."""
+
     traits = Traits(map_side=True, flushes_at_end=False)
 
     @property
@@ -240,6 +251,7 @@ class SourceNode(Node):
         """The feed's name and its time columns."""
         times = [f"time={self.schema.time.name}"]
         times += [] if self.schema.until is None else [f"until={self.schema.until.name}"]
+        times += [f"{what}={name}" for what, name in (("origin", self.origin), ("arrived", self.arrived)) if name]
         return f"{self.name} {' '.join(times)}"
 
     def reason(self) -> str:

@@ -42,11 +42,11 @@ class Units:
 
     def time(self, length: Length) -> Duration:
         """A length of the stream's time; zero is zero in every unit."""
-        return 0 if length == 0 else as_duration(length, calendar=self.calendar)
+        return 0 if _is_zero(length) else as_duration(length, calendar=self.calendar)
 
     def clock(self, length: Length) -> Duration:
         """A length of the time at which rows arrive."""
-        return 0 if length == 0 else as_duration(length, calendar=self.clock_calendar)
+        return 0 if _is_zero(length) else as_duration(length, calendar=self.clock_calendar)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Bound:
     def __post_init__(self) -> None:
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 0:
             raise PlanError(message("rows= is a number of further rows, not below zero", {"got": repr(self.rows)}))
-        if self.rows and self.after != 0:
+        if self.rows and not _is_zero(self.after):
             facts, hint = {"after": self.after, "rows": self.rows}, "write two bounds: both hold then"
             raise PlanError(message("a bound counts a time or rows, not both", facts, hint))
 
@@ -78,13 +78,13 @@ class Bound:
 
     def __str__(self) -> str:
         behind = "newer" if self.strictly else "not older"
-        if self.behind != 0:
+        if not _is_zero(self.behind):
             behind = (
                 f"less than {_shown(self.behind)} behind" if self.strictly else f"at most {_shown(self.behind)} behind"
             )
         if self.rows:
             return f"{behind}, after {self.rows} further row{'s' * (self.rows > 1)}"
-        return behind if self.after == 0 else f"{behind}, from {_shown(self.after)} after it on"
+        return behind if _is_zero(self.after) else f"{behind}, from {_shown(self.after)} after it on"
 
 
 @dataclass(frozen=True, init=False)
@@ -340,7 +340,9 @@ class _Uniform(_Part):
 
     def __str__(self) -> str:
         far, *when = str(self.bound).split(", ")
-        return ", ".join([f"any source: {far} {'any other' if self.bound.behind != 0 else 'than any other'}", *when])
+        return ", ".join(
+            [f"any source: {far} {'any other' if not _is_zero(self.bound.behind) else 'than any other'}", *when]
+        )
 
 
 @dataclass(frozen=True)
@@ -544,6 +546,11 @@ def _positive(length: Length) -> Length:
     if not as_duration(length, calendar=not isinstance(length, int)):
         raise BadDuration(message("an assumption about silence needs a length above zero", {"got": repr(length)}))
     return length
+
+
+def _is_zero(length: Length) -> bool:
+    """Whether it is no length, which is the same in every unit."""
+    return as_duration(length, calendar=not isinstance(length, int)) == 0
 
 
 def _shown(length: Any) -> str:

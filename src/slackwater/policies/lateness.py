@@ -35,6 +35,20 @@ class Lateness:
         waits = tuple(as_duration(patience, calendar=calendar) for patience in patiences)
         return cls(waits, default_cadence(waits[0], calendar=calendar) if every is None else every, late)
 
+    @classmethod
+    def by_punctuations(cls, late: Late) -> Lateness:
+        """No patience: a time is complete when the input says so, and a row behind that is late.
+
+        >>> print(Lateness.by_punctuations(Late.drop()).shown(calendar=True))
+        by the punctuations of its input, late rows dropped
+        """
+        return cls((FOREVER,), replace(Every.rows(FOREVER), by_default=True), late)
+
+    @property
+    def has_patience(self) -> bool:
+        """Whether rows are waited for by the newest time, and not only by punctuations."""
+        return self.patiences != (FOREVER,)
+
     def require_valid(self, step: str, *, calendar: bool) -> None:
         """Refuse patiences that do not rise, and choices that are none."""
         rising = all(a < b for a, b in pairwise(self.patiences))
@@ -59,6 +73,8 @@ class Lateness:
 
     def shown(self, *, calendar: bool) -> str:
         """The patiences, how often they are applied, and what becomes of late rows."""
+        if not self.has_patience:
+            return f"by the punctuations of its input, late rows {self.late}"
         patiences = ", ".join(format_duration(one) if calendar else str(one) for one in self.patiences)
         return f"patience={patiences} {self.cadence}, late rows {self.late}"
 

@@ -28,6 +28,7 @@ def counters(steps: Iterable[Step]) -> dict[str, Counters]:
 def _updated(step: Step) -> Counters:
     found, operator = step.counters, step.operator
     found.late = operator.late()
+    found.broken_bounds = operator.broken_bounds()
     found.duplicates = operator.duplicates()
     found.ignored = operator.ignored_rows()
     found.leave_out(operator.left_out())

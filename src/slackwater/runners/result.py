@@ -37,6 +37,9 @@ class Counters:
     late: int = 0
     """Rows that came too late and did not go on. A query that was resumed goes on counting where the other was."""
 
+    broken_bounds: int = 0
+    """Rows that came though bounds said that no such row would, late or not, from the very beginning: see `why()`."""
+
     duplicates: int = 0
     """Rows that were left out because another one stands for the same event, from the very beginning, as for `late`."""
 
@@ -68,7 +71,17 @@ class Counters:
         self.corrections, self.unsent = counts.corrections, counts.unsent
 
     def __str__(self) -> str:
-        names = ("late", "duplicates", "ignored", "contradicted", "passed_over", "revised", "corrections", "unsent")
+        names = (
+            "late",
+            "broken_bounds",
+            "duplicates",
+            "ignored",
+            "contradicted",
+            "passed_over",
+            "revised",
+            "corrections",
+            "unsent",
+        )
         counts = ((name.replace("_", " "), getattr(self, name)) for name in names)
         left_out = "".join(f"{name} {count}, " for name, count in counts if count)
         left_out += f"replicas left {self.left}, " if self.left else ""

@@ -38,6 +38,8 @@ def stream(
     punctuations: Punctuations | None = None,
     untimed_is_late: bool = False,
     late: Late | None = None,
+    origin: str | None = None,
+    arrived: str | None = None,
 ) -> DisorderedStream:
     """Make a stream of rows that bring their own times, in their order of arrival.
 
@@ -48,6 +50,9 @@ def stream(
     `punctuations` says when a live source punctuates by the clock. A row that comes behind such a punctuation is
     late: by default it goes to the late output, with the bound it missed, and `late` says what else becomes of it. A
     sort() or in_bands() with a patience decides by its own policy, unless `late` was given here.
+
+    `origin` names the column that says which source a row is from, where rows of several come together, and `arrived`
+    the column with the instant at which each row arrived, for files and backfills: `sort(bounds=...)` goes by both.
 
     A row whose time is null stops the query. With `untimed_is_late=True` it is late instead, whenever it comes: the
     step that has a patience treats it as its policy says, by default in the late output, with a null `late_by`. Steps
@@ -70,7 +75,9 @@ def stream(
         event_schema = event_schema.with_untimed_rows()
     extent = Extent.POINTS if until is None else Extent.INTERVALS
     facts = Properties(extent=extent, punctuated=chosen.when is not When.NEVER, untimed=untimed_is_late)
-    node = SourceNode(name or feed.name, feed, event_schema, facts, chosen)
+    _require_column(event_schema, origin, "origin")
+    _require_arrivals(event_schema, arrived)
+    node = SourceNode(name or feed.name, feed, event_schema, facts, chosen, origin, arrived)
     if chosen.when is not When.NEVER:
         return DisorderedStream(SourceLateness.behind(node, late))
     if late is not None:
@@ -174,6 +181,23 @@ def _lets_untimed_in(untimed_is_late: bool, feed: Feed, chosen: Punctuations) ->
         facts, hint = {"source": feed.name, "punctuations": chosen}, "leave punctuations out, and have patience instead"
         raise PlanError(message("untimed_is_late=True does not go with punctuations of the source", facts, hint))
     return untimed_is_late
+
+
+def _require_column(schema: EventSchema, name: str | None, what: str) -> None:
+    """Refuse a column that there is not, or that is the time itself."""
+    if name is not None and name not in schema.payload.names:
+        facts = {what: name, "columns": ", ".join(schema.payload.names)}
+        raise SchemaMismatch(message(f"{what}= names a column beside those of times", facts))
+
+
+def _require_arrivals(schema: EventSchema, arrived: str | None) -> None:
+    """Refuse a column of arrivals that has no instants."""
+    _require_column(schema, arrived, "arrived")
+    if arrived is not None:
+        kind = schema.payload.field(arrived).type
+        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
+            hint = "cast it to a timestamp, or to whole numbers"
+            raise SchemaMismatch.wrong_type("stream", arrived, kind, "instants: timestamps or whole numbers", hint)
 
 
 def _require_punctuating(feed: Feed, schema: EventSchema, chosen: Punctuations) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
 from slackwater.plan.nodes.bands import split_by_lateness
+from slackwater.plan.nodes.heartbeats import with_heartbeats
 from slackwater.plan.nodes.ordering import Sort
 from slackwater.plan.nodes.replicas_by_column import MergeByColumn
 from slackwater.plan.nodes.rows import AssumeOrdered, stamped, with_wide_dictionaries
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from slackwater.policies.aggregates import Aggregate
+    from slackwater.policies.bounds import Bounds
     from slackwater.policies.cadence import Every
     from slackwater.policies.punctuations import Length
     from slackwater.streams.bands import PatienceBands, SubPlan
@@ -47,7 +49,13 @@ class DisorderedStream(EventStream):
         return OrderedStream(AssumeOrdered(self.node, strictly=strictly))
 
     def sort(
-        self, patience: Length | None = None, *, every: Every | None = None, late: Late = _DIVERT
+        self,
+        patience: Length | None = None,
+        *,
+        every: Every | None = None,
+        late: Late = _DIVERT,
+        bounds: Bounds | None = None,
+        ahead: Length | None = None,
     ) -> OrderedStream:
         """Put events in order of time, waiting for late ones as long as the patience; equal times as they came.
 
@@ -59,15 +67,33 @@ class DisorderedStream(EventStream):
 
         Without a patience the stream's own punctuations are obeyed; one that has none is sorted at its end.
 
+        `bounds` say what is known of the sources whose rows come together in this stream: how far their clocks differ,
+        how long rows are under way. Then a time is complete as soon as that is proven, and a source that pauses holds
+        up the others no longer than its bounds say; a patience beside them is a bound on all, so nothing waits longer.
+        Rows that break a bound are late where the stream is past them, and are counted. `every` is how fine arrivals
+        are looked at. Rows whose time is more than `ahead` ahead of the clock move nothing and go to the late output.
+
         >>> import slackwater as sw
         >>> ordered = sw.stream([{"at": at} for at in (1, 5, 3, 9, 2)], time="at").sort(patience=3)
         >>> result = ordered.run()
         >>> result.table["at"].to_pylist(), result.late.to_pylist()
         ([1, 3, 5, 9], [{'at': 2, 'late_bound': 6, 'late_by': 4}])
+        >>> sent = [(1, "a", 1), (2, "b", 1), (3, "a", 4), (4, "a", 9), (5, "b", 2)]
+        >>> rows = [{"landed": landed, "who": who, "at": at} for landed, who, at in sent]
+        >>> both = sw.stream(rows, time="at", origin="who", arrived="landed")
+        >>> both.sort(bounds=sw.Bounds.in_order() & sw.Bounds.uniform(7)).run().table["at"].to_pylist()
+        [1, 1, 2, 4, 9]
         """
         from slackwater.streams.ordered import OrderedStream
 
         node = with_wide_dictionaries(stamped(self.node))
+        if bounds is not None:
+            node = with_heartbeats(node, bounds, patience, every, ahead, late)
+            (ordered,) = split_by_lateness(node, Lateness.by_punctuations(late), in_order=True)
+            return OrderedStream(ordered)
+        if ahead is not None:
+            hint = "give bounds, too: bounds=sw.Bounds.patience(...) for a patience alone"
+            raise PlanError(message("ahead= needs bounds", {"ahead": ahead}, hint))
         if patience is None:
             refuse_without_patience(every, late, 'sort(patience="5s", ...)')
             return OrderedStream(Sort(node))

@@ -42,6 +42,7 @@ from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
 from slackwater.progress.instants import FOREVER
 from slackwater.testing.by_column_cases import by_column_cases
 from slackwater.testing.deduplicating_cases import deduplicating_cases
+from slackwater.testing.heartbeat_cases import heartbeat_cases
 from slackwater.testing.merging_cases import merging_cases
 from slackwater.testing.oracles.aggregate import aggregate_oracle
 from slackwater.testing.oracles.matching import followed_by_oracle, join_oracle
@@ -360,6 +361,7 @@ CASES: tuple[TortureCase, ...] = (
         lambda s: followed_by_oracle(_shown(s, 0), _shown(s, 1), [(1, 1)], 4),
     ),
     *deduplicating_cases(PAYLOAD),
+    *heartbeat_cases(POINTS, "k", "v"),
     *merging_cases(PAYLOAD),
     *by_column_cases(PAYLOAD),
     *revising_cases(PAYLOAD),

@@ -56,7 +56,7 @@ RULE_COLUMNS: Final = 4
 OWN: Final = 0
 AND_OWN: Final = 1
 HAS_HISTORY: Final = 2
-PROMISES: Final = 3
+DELAYED: Final = 3
 COUNTS: Final = 4
 FIRST: Final = 5
 FIRST_SENDER: Final = 6
@@ -137,14 +137,14 @@ def _furthest(kind: Table, history: Table, receiver: int, wait: int, now: int) -
 
 
 @kernel(f"int64(int64, int64, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, int64)")
-def _promised(
+def _guaranteed(
     rule: int,
     receiver: int,
     rules: Table,
     kinds: Table,
     sources: Table,
     histories: Table,
-    promises: Table,
+    delayed: Table,
     counted: Table,
     now: int,
 ) -> int:
@@ -162,9 +162,9 @@ def _promised(
         return minus(_furthest(kind, histories[rule], receiver, wait, now), delta)
     elif wait == 0:
         return minus(sources[HIGH_WATER, receiver], delta)
-    place = kind[PROMISES]
-    at = _entry_at(promises[place, receiver], counted[place, receiver, 1], now - wait)
-    return LEAST if at == NONE else minus(promises[place, receiver, at, 1], delta)
+    place = kind[DELAYED]
+    at = _entry_at(delayed[place, receiver], counted[place, receiver, 1], now - wait)
+    return LEAST if at == NONE else minus(delayed[place, receiver, at, 1], delta)
 
 
 @kernel(f"void({_T2}, int64, int64, int64)", inlined=True)
@@ -231,7 +231,7 @@ def evaluate(
     kinds: Table,
     sources: Table,
     histories: Table,
-    promises: Table,
+    delayed: Table,
     counted: Table,
     now: int,
 ) -> None:
@@ -245,7 +245,7 @@ def evaluate(
             continue
         for j in range(count):
             if rules[rule, DELTA, j] != NONE:
-                value = _promised(rule, j, rules, kinds, sources, histories, promises, counted, now)
+                value = _guaranteed(rule, j, rules, kinds, sources, histories, delayed, counted, now)
                 _lift(sources, j, value, rule)
     _assume(everything, sources, now)
     _bind(everything, sources)
@@ -257,7 +257,7 @@ def _count_rows(
     kinds: Table,
     sources: Table,
     histories: Table,
-    promises: Table,
+    delayed: Table,
     counted: Table,
     queues: Table,
     source: int,
@@ -279,8 +279,8 @@ def _count_rows(
         elif lag == 0:
             value = sources[HIGH_WATER, source]
         else:
-            at = _entry_at(promises[kind[PROMISES] + 1, source], counted[kind[PROMISES] + 1, source, 1], tick - 1 - lag)
-            value = LEAST if at == NONE else promises[kind[PROMISES] + 1, source, at, 1]
+            at = _entry_at(delayed[kind[DELAYED] + 1, source], counted[kind[DELAYED] + 1, source, 1], tick - 1 - lag)
+            value = LEAST if at == NONE else delayed[kind[DELAYED] + 1, source, at, 1]
         queue, place = queues[kind[COUNTS], source], kind[COUNTS]
         length = counted[place, source, 2]
         last = queue[length - 1, 1] if length else counted[place, source, 0]
@@ -295,7 +295,7 @@ def _mature(
     rules: Table,
     kinds: Table,
     sources: Table,
-    promises: Table,
+    delayed: Table,
     counted: Table,
     queues: Table,
     source: int,
@@ -317,9 +317,9 @@ def _mature(
                 queue[i, 1] = queue[i + due, 1]
             counted[place, source, 2] = length - due
             if sources[LATENCY, source]:
-                history = promises[kind[PROMISES], source]
-                there = _note(history, counted[kind[PROMISES], source, 1], tick, kind[SPACING], 2)
-                counted[kind[PROMISES], source, 1] = there
+                history = delayed[kind[DELAYED], source]
+                there = _note(history, counted[kind[DELAYED], source, 1], tick, kind[SPACING], 2)
+                counted[kind[DELAYED], source, 1] = there
                 history[there - 1, 1] = counted[place, source, 0]
 
 
@@ -328,7 +328,7 @@ def _raise_senders(
     kinds: Table,
     rules: Table,
     histories: Table,
-    promises: Table,
+    delayed: Table,
     counted: Table,
     source: int,
     time: int,
@@ -338,11 +338,11 @@ def _raise_senders(
     for rule in range(len(kinds)):
         kind = kinds[rule]
         if kind[OWN]:
-            place = kind[PROMISES]
+            place = kind[DELAYED]
             if place != NONE and rules[rule, DELTA, source] != NONE:
                 # Rules that count rows keep what they delay in the first place, and what was sent in the second.
                 place = place + (kind[COUNTS] != NONE)
-                history = promises[place, source]
+                history = delayed[place, source]
                 there = _note(history, counted[place, source, 1], tick, kind[SPACING], 2)
                 counted[place, source, 1] = there
                 history[there - 1, 1] = time
@@ -381,7 +381,7 @@ def _take(
     kinds: Table,
     sources: Table,
     histories: Table,
-    promises: Table,
+    delayed: Table,
     counted: Table,
     queues: Table,
 ) -> None:
@@ -391,17 +391,17 @@ def _take(
         sources[BROKEN_BY, source] = time
         sources[BROKEN_RULE, source] = sources[SET_BY, source]
     if counts and sources[LAST_TICK, source] != tick:
-        _count_rows(rules, kinds, sources, histories, promises, counted, queues, source, tick)
+        _count_rows(rules, kinds, sources, histories, delayed, counted, queues, source, tick)
     sources[LAST_TICK, source] = tick
     sources[ROWS, source] += 1
     everything[LAST_ARRIVAL] = tick
     if counts:
-        _mature(rules, kinds, sources, promises, counted, queues, source, tick)
+        _mature(rules, kinds, sources, delayed, counted, queues, source, tick)
     if time > sources[HIGH_WATER, source]:
         sources[HIGH_WATER, source] = time
         sources[HIGH_WATER_TICK, source] = tick
         everything[NEWEST] = max(everything[NEWEST], time)
-        _raise_senders(kinds, rules, histories, promises, counted, source, time, tick)
+        _raise_senders(kinds, rules, histories, delayed, counted, source, time, tick)
 
 
 @kernel(
@@ -417,7 +417,7 @@ def follow_arrivals(
     kinds: Table,
     sources: Table,
     histories: Table,
-    promises: Table,
+    delayed: Table,
     counted: Table,
     queues: Table,
     places: Table,
@@ -439,7 +439,7 @@ def follow_arrivals(
         if tick > everything[TICK] or over:
             if everything[BEGUN] != LEAST:
                 before = everything[OVERALL]
-                evaluate(everything, rules, kinds, sources, histories, promises, counted, tick - 1)
+                evaluate(everything, rules, kinds, sources, histories, delayed, counted, tick - 1)
                 if everything[OVERALL] > before:
                     places[found], bounds[found] = row, everything[OVERALL]
                     found += 1
@@ -450,7 +450,7 @@ def follow_arrivals(
                 everything[BEGUN] = tick
         if times[row] != LEAST:
             _take(
-                codes[row], times[row], tick, counts, everything, rules, kinds, sources, histories, promises, counted,
+                codes[row], times[row], tick, counts, everything, rules, kinds, sources, histories, delayed, counted,
                 queues,
             )  # fmt: skip
     return found

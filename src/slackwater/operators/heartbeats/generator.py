@@ -128,7 +128,7 @@ class HeartbeatGenerator:
         all_of = self._tables
         count = kernel.follow_arrivals(
             ticks, sources, times, closes, all_of.everything, all_of.says, all_of.kinds, all_of.sources,
-            all_of.histories, all_of.promises, all_of.counted, all_of.queues, places, found,
+            all_of.histories, all_of.delayed, all_of.counted, all_of.queues, places, found,
         )  # fmt: skip
         return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
 
@@ -138,7 +138,7 @@ class HeartbeatGenerator:
             all_of = self._tables
             all_of.everything[kernel.TICK] = tick
             kernel.evaluate(
-                all_of.everything, all_of.says, all_of.kinds, all_of.sources, all_of.histories, all_of.promises,
+                all_of.everything, all_of.says, all_of.kinds, all_of.sources, all_of.histories, all_of.delayed,
                 all_of.counted, tick,
             )  # fmt: skip
         return self.complete_before
@@ -201,10 +201,11 @@ class HeartbeatGenerator:
         sender = int(kind[kernel.SECOND_SENDER if excluded else kernel.FIRST_SENDER])
         return None if sender == kernel.NONE else sender
 
-    def moves_next_at(self) -> int | None:
+    def moves_next_at(self, pause: int = 1) -> int | None:
         """The next tick at which the least heartbeat may rise though no row comes; None if it will not.
 
-        It does not rise past the newest time: there is nothing then that could wait.
+        The clock, where it counts, moves it all the time, and is looked at after so many ticks. It does not rise past
+        the newest time: there is nothing then that could wait.
         """
         place = int(self._tables.everything[kernel.BINDING])
         if (
@@ -215,7 +216,7 @@ class HeartbeatGenerator:
         if place == kernel.NONE:
             return None
         now, everything, source = self.tick, self._tables.everything, self._tables.sources[:, place]
-        instants = [] if source[kernel.DELAY] == kernel.NONE else [now + 1]
+        instants = [] if source[kernel.DELAY] == kernel.NONE else [now + pause]
         since = max(int(source[kernel.LAST_TICK]), int(everything[kernel.BEGUN]))
         for length, begun in ((kernel.IDLE, since), (kernel.LULL, int(everything[kernel.LAST_ARRIVAL]))):
             if everything[length] != kernel.NONE:
@@ -230,9 +231,9 @@ class HeartbeatGenerator:
         if says[kernel.DELTA] == kernel.NONE:
             return []
         wait, counts = int(says[kernel.WAIT]), bool(says[kernel.FURTHER_ROWS])
-        if kind[kernel.PROMISES] != kernel.NONE and (kind[kernel.OWN] or counts):
-            kept = kind[kernel.PROMISES]
-            history, length = self._tables.promises[kept, place], self._tables.counted[kept, place, 1]
+        if kind[kernel.DELAYED] != kernel.NONE and (kind[kernel.OWN] or counts):
+            kept = kind[kernel.DELAYED]
+            history, length = self._tables.delayed[kept, place], self._tables.counted[kept, place, 1]
             wait = int(self._tables.sources[kernel.LATENCY, place]) if counts else wait
         elif kind[kernel.OWN] or counts:
             return []

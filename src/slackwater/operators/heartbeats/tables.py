@@ -40,7 +40,7 @@ class HeartbeatState:
     kinds: Column
     sources: Column
     histories: Column
-    promises: Column
+    delayed: Column
     counted: Column
     queues: Column
 
@@ -54,7 +54,7 @@ class Tables:
         "everything",
         "histories",
         "kinds",
-        "promises",
+        "delayed",
         "queues",
         "room",
         "says",
@@ -72,11 +72,11 @@ class Tables:
         pairs = (pair for rule in rules.rules for pair in rule.pair.values)
         self._longest_count = max((pair.rows for pair in pairs if pair is not None), default=0)
         self.room = _FIRST_ROOM
-        self.says, self.sources, self.promises, self.counted, self.queues = self._by_source(self.room)
+        self.says, self.sources, self.delayed, self.counted, self.queues = self._by_source(self.room)
 
     def _by_source(self, room: int) -> tuple[Column, Column, Column, Column, Column]:
         """Tables for so many sources."""
-        delaying = int(self.kinds[:, kernel.PROMISES].max(initial=kernel.NONE))
+        delaying = int(self.kinds[:, kernel.DELAYED].max(initial=kernel.NONE))
         counting = int(self.kinds[:, kernel.COUNTS].max(initial=kernel.NONE)) + 1
         # A rule that counts rows has two places: for what comes to hold, and for what was sent.
         places = 0 if delaying < 0 else delaying + 2
@@ -94,9 +94,9 @@ class Tables:
         """Make room for twice as many sources."""
         says, *after = self._by_source(2 * self.room)
         says[:, :, : self.room] = self.says
-        for old, new in zip((self.sources, self.promises, self.counted, self.queues), after, strict=True):
+        for old, new in zip((self.sources, self.delayed, self.counted, self.queues), after, strict=True):
             new[:, : self.room] = old
-        self.says, (self.sources, self.promises, self.counted, self.queues) = says, after
+        self.says, (self.sources, self.delayed, self.counted, self.queues) = says, after
         self.room *= 2
 
     def set_up(self, place: int, rules: Rules, name: Hashable, *, waited_for: bool) -> None:
@@ -120,10 +120,10 @@ class Tables:
 
     def snapshot(self, names: tuple[Hashable, ...]) -> HeartbeatState:
         """All that is remembered; what rules say is not, for the plan has it."""
-        by_source = (self.sources, self.promises, self.counted, self.queues)
-        sources, promises, counted, queues = (_narrowed(one, len(names) + 1).ravel().copy() for one in by_source)
+        by_source = (self.sources, self.delayed, self.counted, self.queues)
+        sources, delayed, counted, queues = (_narrowed(one, len(names) + 1).ravel().copy() for one in by_source)
         everything, kinds, histories = (one.ravel().copy() for one in (self.everything, self.kinds, self.histories))
-        return HeartbeatState(names, everything, kinds, sources, histories, promises, counted, queues)
+        return HeartbeatState(names, everything, kinds, sources, histories, delayed, counted, queues)
 
     def restore(self, state: HeartbeatState) -> None:
         """Go on from a snapshot; there is room for its sources."""
@@ -133,7 +133,7 @@ class Tables:
             (self.kinds, state.kinds),
             (self.histories, state.histories),
             (_narrowed(self.sources, known), state.sources),
-            (_narrowed(self.promises, known), state.promises),
+            (_narrowed(self.delayed, known), state.delayed),
             (_narrowed(self.counted, known), state.counted),
             (_narrowed(self.queues, known), state.queues),
         ):
@@ -157,7 +157,7 @@ def _narrowed(table: Column, sources: int) -> Column:
 def _kinds_of(rules: Rules, grid: Duration) -> Column:
     """What kind each rule is, before anything has come."""
     kinds = np.zeros((len(rules.rules), kernel.KIND_COLUMNS), dtype=np.int64)
-    promises = counts = 0
+    delayed = counts = 0
     for kind, rule in zip(kinds, rules.rules, strict=True):
         pairs = [pair for pair in rule.pair.values if isinstance(pair, Pair)]
         # By the longest latency of all: which source has which is not known here.
@@ -165,8 +165,8 @@ def _kinds_of(rules: Rules, grid: Duration) -> Column:
         counting = any(pair.rows for pair in pairs)
         kind[kernel.OWN], kind[kernel.AND_OWN] = rule.own, rule.and_own
         kind[kernel.HAS_HISTORY] = not rule.own and (longest > 0 or counting)
-        kind[kernel.PROMISES] = promises if longest and (rule.own or counting) else kernel.NONE
-        promises += 2 * bool(kind[kernel.PROMISES] != kernel.NONE)
+        kind[kernel.DELAYED] = delayed if longest and (rule.own or counting) else kernel.NONE
+        delayed += 2 * bool(kind[kernel.DELAYED] != kernel.NONE)
         kind[kernel.COUNTS] = counts if counting else kernel.NONE
         counts += counting
         kind[[kernel.FIRST, kernel.SECOND]] = BEGINNING

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.columns.row_codec import RowCodec
-from slackwater.errors import SchemaMismatch
+from slackwater.errors import PlanError, SchemaMismatch, message
 from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class ReplicaNames:
         """Return from where to where the times of each replica's rows go, and the time of its first."""
         if not rows.rows:
             return {}
-        codes, names = self._numbered(rows.payload)
+        codes, names = self.numbered(rows.payload)
         least, newest, first = (np.full(len(names), time, dtype=np.int64) for time in NO_TIME)
         timed = np.flatnonzero(rows.start != UNTIMED)
         np.minimum.at(least, codes[timed], rows.start[timed])
@@ -116,7 +116,7 @@ class ReplicaNames:
         return {name: Span(*span) for name, span in zip(names, times, strict=True)}
 
     def _parts(self, rows: EventBatch) -> Iterator[Part]:
-        codes, names = self._numbered(rows.payload)
+        codes, names = self.numbered(rows.payload)
         if len(names) == 1:
             yield Part(names[0], np.arange(rows.rows), rows)
             return
@@ -133,6 +133,16 @@ class ReplicaNames:
         words = np.frombuffer(b"".join(names), dtype=np.uint8)
         return self._codec.decode_some(words, ends[:-1], np.diff(ends)).column(0)
 
+    def name_of(self, value: object) -> ReplicaName:
+        """The name that a value of the column stands for; refuse what the column cannot hold."""
+        try:
+            column = pa.array([value], self._plain.types[0])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            facts = {"column": f"{self._by} ({self._plain.types[0]})", "got": repr(value)}
+            raise PlanError(message("a source is named that the column cannot hold", facts)) from error
+        encoded = self._codec.encode(pa.RecordBatch.from_arrays([column], schema=self._plain))
+        return encoded.data.tobytes()
+
     def spelled(self, name: ReplicaName) -> str:
         """A name as people read it: the value of the column; null where it has none."""
         column = self.column_of([name])
@@ -142,16 +152,26 @@ class ReplicaNames:
             value = name.hex()
         return "null" if value is None else str(value)
 
-    def _numbered(self, payload: pa.RecordBatch) -> tuple[NDArray[np.int64], list[ReplicaName]]:
-        """A number for each row, and the name that each number stands for."""
-        encoded = payload.column(self._by).cast(self._plain.types[0]).dictionary_encode(null_encoding="encode")
-        values = self._codec.encode(pa.RecordBatch.from_arrays([encoded.dictionary], schema=self._plain))
+    def numbered(self, payload: pa.RecordBatch) -> tuple[NDArray[np.int64], list[ReplicaName]]:
+        """A number for each row, and the name that each number stands for; all of them are names of rows."""
+        column = payload.column(self._by)
+        if not (pa.types.is_dictionary(column.type) and column.dictionary.type == self._plain.types[0]):
+            column = column.cast(self._plain.types[0]).dictionary_encode(null_encoding="encode")
+        values = self._codec.encode(pa.RecordBatch.from_arrays([_with_null(column.dictionary)], schema=self._plain))
         data, ends = values.data.tobytes(), values.offsets.tolist()
         spelled = [data[first:stop] for first, stop in pairwise(ends)]
-        # Values that Arrow distinguishes may be one: there are many NaN.
+        indices = column.indices.fill_null(len(spelled) - 1).to_numpy()
+        # A dictionary may have words that no row has, and values that Arrow distinguishes may be one, such as NaN.
+        used = np.flatnonzero(np.bincount(indices, minlength=len(spelled)))
         numbers: dict[ReplicaName, int] = {}
-        number_of = np.array([numbers.setdefault(name, len(numbers)) for name in spelled], dtype=np.int64)
-        return number_of[encoded.indices.to_numpy()], list(numbers)
+        number_of = np.zeros(len(spelled), dtype=np.int64)
+        number_of[used] = [numbers.setdefault(spelled[place], len(numbers)) for place in used.tolist()]
+        return number_of[indices], list(numbers)
+
+
+def _with_null(dictionary: pa.Array) -> pa.Array:
+    """The words of a dictionary, and null behind them, for rows that have none."""
+    return pa.concat_arrays([dictionary, pa.nulls(1, dictionary.type)])
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -13,6 +13,7 @@ from slackwater.plan.node import SourceNode, walk
 from slackwater.plan.nodes.rows import UnaryNode, refuse_untimed
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.plan.traits import PunctuationUse, TieOrder, Traits
+from slackwater.policies.cadence import CadenceUnit
 from slackwater.policies.late import LateAction
 from slackwater.progress.instants import format_duration
 
@@ -78,6 +79,11 @@ class LatenessStep(UnaryNode):
         return facts.replace(keyed=False, order=order, extent=extent)
 
     @property
+    def goes_by_batches(self) -> bool:
+        """Whether the user chose batches as instants."""
+        return self.cadence.unit is CadenceUnit.BATCH
+
+    @property
     def replica_column(self) -> str | None:
         """The column that distinguishes replicas, each of which is late by its own rows, where there is one."""
         return None
@@ -88,8 +94,8 @@ class LatenessStep(UnaryNode):
         return None if self.late.action is LateAction.ADJUSTED else self.input.fixed_length
 
     def longest_wait(self, output: OutputName | None = None) -> Duration | None:
-        """The patience of the band."""
-        return self.patiences[band_of(output)]
+        """The patience of the band; where there is none, what was waited for before."""
+        return self.patiences[band_of(output)] if self.lateness.has_patience else self.input.longest_wait()
 
     @property
     def partition_keys(self) -> tuple[str, ...] | None:
@@ -150,6 +156,8 @@ class Punctuate(LatenessStep):
     def reason(self) -> str:
         """When a time is complete, and where rows go."""
         what = "time" if self.windows is None else "window"
+        if not self.lateness.has_patience:
+            return f"a {what} is complete when its source is, as heartbeats say"
         complete = f"a {what} is complete when the newest event is a patience past it"
         return complete if len(self.patiences) == 1 else f"{complete}; a row goes to the first band still open for it"
 

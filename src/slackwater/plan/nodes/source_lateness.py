@@ -8,24 +8,19 @@ Where such a step comes next, it finds both, and there is no other (docs/decisio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator
 from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.traits import TieOrder, Traits
-from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.lateness import Lateness
-from slackwater.progress.instants import FOREVER
 
 if TYPE_CHECKING:
     from slackwater.operators.emission import OutputName
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Node
     from slackwater.progress.instants import Duration
-
-_NO_PATIENCE: Final = (FOREVER,)
-"""The patience of a step that makes no punctuations of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +37,7 @@ class SourceLateness(LatenessStep):
     def behind(cls, source: Node, late: Late | None) -> SourceLateness:
         """Find the late rows of a source; None for the policy means that nobody chose one."""
         action = Late.divert() if late is None else late
-        return cls(source, Lateness(_NO_PATIENCE, Every.rows(FOREVER), action), chosen=late is not None)
+        return cls(source, Lateness.by_punctuations(action), chosen=late is not None)
 
     def longest_wait(self, output: OutputName | None = None) -> Duration | None:  # noqa: ARG002 - nobody waits here
         """Nobody waits here: the source says when a time is complete."""

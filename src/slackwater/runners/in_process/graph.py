@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps
-from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.replicas import MergeReplicas
 from slackwater.plan.rewrites.optimizer import optimized_in_process
-from slackwater.policies.cadence import CadenceUnit
 from slackwater.runners.graph_parts import Step
 from slackwater.runners.in_process.replicas import take_attendance
 from slackwater.runners.in_process.source_driver import SourceDriver
@@ -120,6 +118,6 @@ def _batches_mean_nothing(nodes: Iterable[Node]) -> bool:
 
     Where several sources have no times, their rows pass a union as they are read, a push of each in turn.
     """
-    by_batch = any(isinstance(node, LatenessStep) and node.cadence.unit is CadenceUnit.BATCH for node in nodes)
+    by_batch = any(node.goes_by_batches for node in nodes)
     sources = [node for node in nodes if isinstance(node, SourceNode)]
     return not by_batch and (len(sources) == 1 or not any(source.properties.latent for source in sources))

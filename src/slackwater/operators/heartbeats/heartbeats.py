@@ -1,0 +1,261 @@
+"""Puts heartbeats between the rows of a stream, as punctuations: up to where it is complete, by what bounds guarantee.
+
+Rows arrive at instants: those of a column, where one says when each row came, or else of the clock, where each batch is
+one. The punctuation before the rows of an instant follows from all rows of earlier ones, and says nothing of rows that
+came together with those. Whether a row behind it is late is not decided here: the next step with a policy does that.
+A row that is ahead of the clock by more than it may be moves no progress, and goes to the late output.
+Paper: Srivastava, Widom. Flexible Time Management in Data Stream Systems. PODS 2004.
+
+Invariants: rows pass in their order, those that are ahead go to the late output. Punctuations never go back.
+Cost: that of the generator; nothing is held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
+from slackwater.events.batch import punctuation_like
+from slackwater.operators.emission import LATE, NOTHING, Emission
+from slackwater.operators.heartbeats.generator import HeartbeatGenerator
+from slackwater.operators.heartbeats.tables import HeartbeatState
+from slackwater.operators.operator import Operator
+from slackwater.operators.punctuate import schema_with_bound
+from slackwater.operators.replicas.replica_names import ReplicaNames
+from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.saturating import later, within_int64
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from numpy.typing import NDArray
+
+    from slackwater.events.batch import EventBatch, Times
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.heartbeats.generator import Binding
+    from slackwater.policies.bound_rules import Rules
+    from slackwater.policies.per_source import SourceName
+    from slackwater.progress.frontier import Port
+    from slackwater.progress.instants import Duration, Instant
+
+ONE_SOURCE: bytes = b""
+"""The name of the source of a stream whose rows nobody tells apart."""
+
+
+def ahead_schema(schema: EventSchema, step: str = "heartbeats") -> EventSchema:
+    """Return the schema of rows that are ahead of the clock: all columns, the latest time allowed, and how far past it.
+
+    >>> from slackwater.events.schema import EventSchema
+    >>> ahead_schema(EventSchema.of(pa.schema({"at": pa.int64()}), time="at")).columns
+    ('at', 'latest_allowed', 'ahead_by')
+    """
+    return schema_with_bound(schema, step, "latest_allowed", "ahead_by")
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatsState:
+    """What the step remembers."""
+
+    generator: HeartbeatState
+    ahead: int = 0
+    """How many rows were ahead of the clock by more than they may be."""
+
+
+@dataclass(frozen=True)
+class HeartbeatSettings:
+    """What heartbeats follow from, in the units of a stream and its clock."""
+
+    rules: Rules
+    origin: str | None
+    """The column that names the source of each row; None where all rows are of one."""
+
+    arrived: str | None
+    """The column that says when each row arrived; None where the clock does."""
+
+    grid: Duration
+    """How long a tick is: arrivals within one count as one instant."""
+
+    ahead: Duration | None
+    """How far rows may be ahead of the clock."""
+
+    wakes_every: Duration | None
+    """How often to look, while no rows come, whether the clock has moved something; None for sources that end."""
+
+
+class HeartbeatsOperator(Operator[HeartbeatsState]):
+    """Follows the arrivals of a stream, and punctuates it as far as bounds let it."""
+
+    __slots__ = ("_ahead", "_ahead_payload", "_generator", "_names", "_now", "_schema", "_settings", "_step")
+    state_types = (HeartbeatsState, HeartbeatState)
+    ticks = True
+
+    def __init__(
+        self,
+        schema: EventSchema,
+        settings: HeartbeatSettings,
+        step: str = "heartbeats",
+        resume: HeartbeatsState | None = None,
+        ahead_payload: pa.Schema | None = None,
+    ) -> None:
+        self._schema = schema
+        self._settings = settings
+        self._step = step
+        self._names = None if settings.origin is None else ReplicaNames(schema, settings.origin, step)
+        self._generator = HeartbeatGenerator(
+            settings.rules, settings.grid, None if resume is None else resume.generator, self._key
+        )
+        self._ahead = 0 if resume is None else resume.ahead
+        self._ahead_payload = ahead_payload
+        self._now: Instant = BEGINNING
+
+    def _key(self, name: SourceName) -> Hashable:
+        """How a source that bounds name is called here."""
+        return ONE_SOURCE if self._names is None else self._names.name_of(name)
+
+    def on_tick(self, now: Instant) -> Emission:
+        """Learn the processing time, at which the next batch arrives if no column says otherwise."""
+        self._now = max(self._now, now)
+        return NOTHING
+
+    def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
+        """Put punctuations between the rows, and take out those that are ahead."""
+        rows, *inputs = split_punctuations(batch)
+        if not rows.rows:
+            return Emission((batch,)) if len(batch) else NOTHING
+        arrivals = self._arrivals(rows)
+        rows, arrivals, inputs[0], side = self._without_rows_ahead(rows, arrivals, inputs[0])
+        ticks = arrivals // self._settings.grid
+        if self._settings.arrived is None:
+            # A batch is an instant, however soon it follows another.
+            ticks = np.full(rows.rows, max(int(ticks[0]) if rows.rows else BEGINNING, self._generator.tick + 1))
+        places, bounds = self._generator.follow(
+            ticks, self._sources(rows), rows.start, closes=self._settings.arrived is None
+        )
+        return Emission((insert_punctuations(rows, *_together(inputs[0], inputs[1], places, bounds)),), side)
+
+    def _arrivals(self, rows: EventBatch) -> Times:
+        """When each row arrived; BEGINNING, for as soon as those before it, where nobody says."""
+        column = self._settings.arrived
+        if column is None:
+            return np.full(rows.rows, self._now, dtype=np.int64)
+        return arrival_times(rows.payload.column(column))
+
+    def _sources(self, rows: EventBatch) -> NDArray[np.int64]:
+        if self._names is None:
+            return np.full(rows.rows, self._generator.places_of([ONE_SOURCE])[0])
+        numbers, names = self._names.numbered(rows.payload)
+        return self._generator.places_of(names)[numbers]
+
+    def _without_rows_ahead(
+        self, rows: EventBatch, arrivals: Times, places: Times
+    ) -> tuple[EventBatch, Times, Times, tuple[tuple[str, EventBatch], ...]]:
+        """Take out the rows whose times are further ahead of the clock than they may be."""
+        allowed = self._settings.ahead
+        if allowed is None:
+            return rows, arrivals, places, ()
+        # Where it is not known when a row arrived it did not before those that came earlier.
+        known = np.maximum(np.maximum.accumulate(arrivals), self._generator.tick * self._settings.grid)
+        limits = later(known, allowed)
+        is_ahead = rows.start > limits
+        if not is_ahead.any():
+            return rows, arrivals, places, ()
+        ahead, kept = np.flatnonzero(is_ahead), np.flatnonzero(~is_ahead)
+        self._ahead += len(ahead)
+        side = () if self._ahead_payload is None else ((LATE, self._diverted(rows.take_rows(ahead), limits[ahead])),)
+        return rows.take_rows(kept), arrivals[kept], np.searchsorted(kept, places), side
+
+    def _diverted(self, ahead: EventBatch, limits: Times) -> EventBatch:
+        """Add two columns: the latest time that the clock allowed, and how far past it the row is."""
+        assert self._ahead_payload is not None
+        by = np.minimum(ahead.start.view(np.uint64) - limits.view(np.uint64), FOREVER).astype(np.int64)
+        added = [
+            self._schema.time.renamed("latest_allowed").write(limits),
+            pa.array(by).view(self._ahead_payload.field("ahead_by").type),
+        ]
+        payload = pa.RecordBatch.from_arrays([*ahead.payload.columns, *added], schema=self._ahead_payload)
+        return ahead.with_payload(payload)
+
+    # ---- silence ----------------------------------------------------------------------------------------------------
+
+    def wakes_at(self) -> Instant | None:
+        """When the clock will have moved something though no row has come; None if it moves nothing."""
+        every = self._settings.wakes_every
+        if every is None:
+            return None
+        tick = self._generator.moves_next_at(max(every // self._settings.grid, 1))
+        return None if tick is None else within_int64(tick * self._settings.grid)
+
+    def on_wake(self, now: Instant) -> Emission:
+        """Punctuate as far as silence until now lets the stream be complete."""
+        before = self._generator.complete_before
+        reached = self._generator.advance(now // self._settings.grid)
+        return Emission((punctuation_like(self._schema.no_rows, reached),)) if reached > before else NOTHING
+
+    def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
+        """Release nothing: nothing was held."""
+        return NOTHING
+
+    # ---- looking at it ----------------------------------------------------------------------------------------------
+
+    @property
+    def generator(self) -> HeartbeatGenerator:
+        """What the heartbeats are made by."""
+        return self._generator
+
+    def late(self) -> int:
+        """How many rows were ahead of the clock by more than they may be."""
+        return self._ahead
+
+    def broken_bounds(self) -> int:
+        """How many rows came at or behind the heartbeat of their own source, late or not."""
+        return sum(rows for rows, _, _ in self._generator.violations().values())
+
+    def binding(self) -> Binding | None:
+        """What the stream waits for."""
+        return self._generator.binding()
+
+    def spelled(self, source: Hashable | None) -> str:
+        """The name of a source as people read it."""
+        if source is None:
+            return "any source that has not come yet"
+        if self._names is None:
+            return "the source"
+        assert isinstance(source, bytes)
+        return self._names.spelled(source)
+
+    def snapshot(self) -> HeartbeatsState:
+        """Return all there is to remember."""
+        return HeartbeatsState(self._generator.snapshot(), self._ahead)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self._generator.check()
+        assert self._ahead >= 0, self._ahead
+
+
+def arrival_times(column: pa.Array) -> Times:
+    """A column of arrivals in the units of their clock, BEGINNING where it is not known.
+
+    >>> arrival_times(pa.array([3, None])).tolist() == [3, BEGINNING]
+    True
+    """
+    whole = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()) if _on_calendar(column.type) else column
+    found: Times = whole.cast(pa.int64()).fill_null(BEGINNING).to_numpy()
+    return found
+
+
+def _on_calendar(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind))
+
+
+def _together(places: Times, bounds: Times, more_places: Times, more: Times) -> tuple[Times, Times]:
+    """Punctuations of the input and those made here, in order of their places; each is news or at least not less."""
+    if not len(bounds):
+        return more_places, more
+    both_places, both = np.concatenate([places, more_places]), np.concatenate([bounds, more])
+    order = np.lexsort((both, both_places))
+    return both_places[order], np.maximum.accumulate(both[order])

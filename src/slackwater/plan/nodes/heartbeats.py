@@ -1,0 +1,257 @@
+"""The plan node that makes heartbeats of bounds, right behind a source: before any step leaves rows out.
+
+A row that a filter drops was heard all the same: its source is not silent. So heartbeats are made of all rows of a
+source, wherever in the plan somebody asked for them, and pass the steps in between as punctuations.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import PlanError, message
+from slackwater.operators.emission import LATE
+from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings, HeartbeatsOperator, ahead_schema
+from slackwater.plan.node import SourceNode
+from slackwater.plan.nodes.rows import UnaryNode
+from slackwater.plan.nodes.source_lateness import SourceLateness
+from slackwater.plan.properties import Stamps
+from slackwater.plan.traits import PunctuationUse, TieOrder, Traits
+from slackwater.policies.bounds import Bounds, Units
+from slackwater.policies.cadence import CadenceUnit, Every
+from slackwater.policies.late import Late, LateAction
+from slackwater.policies.punctuations import When
+from slackwater.progress.instants import as_duration, format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.emission import OutputName
+    from slackwater.operators.operator import Operator
+    from slackwater.plan.node import Names, Node
+    from slackwater.plan.properties import Properties
+    from slackwater.policies.bound_rules import Rules
+    from slackwater.policies.punctuations import Length
+    from slackwater.progress.instants import Duration
+
+_TICKS_PER_BOUND = 10
+"""Instants while the shortest bound lasts: a row waits a tenth of it longer than it must, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Heartbeats(UnaryNode):
+    """Punctuates a source as far as bounds guarantee that it is complete."""
+
+    bounds: Bounds
+    patience: Duration | None
+    """The patience among the bounds, where the user gave one."""
+
+    every: Every | None = None
+    ahead: Length | None = None
+    late: Late = Late.divert()  # noqa: RUF009 - frozen
+    """What becomes of rows that are ahead of the clock."""
+
+    verb = "heartbeats"
+    traits = Traits(
+        tie_order=TieOrder.KEPT,
+        punctuations=PunctuationUse.FORWARDED,
+        flushes_at_end=False,
+        keeps_columns=True,
+        map_side=True,
+    )
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.bounds, Bounds):
+            hint = 'write sw.Bounds.delay("10m"), for example'
+            raise PlanError(message("bounds= takes Bounds", {"got": repr(self.bounds)}, hint))
+        source = self.source
+        if source.punctuations.when is not When.NEVER:
+            hint = 'leave punctuations= out, and write Bounds.delay("2s") for a skew of 2s'
+            raise PlanError(
+                message("a source punctuates by the clock or by bounds, not both", {"source": source.name}, hint)
+            )
+        if source.origin is None and self.bounds.named:
+            facts = {"named": ", ".join(map(str, self.bounds.named)), "source": source.name}
+            hint = "say which column names the source of a row: stream(..., origin=...)"
+            raise PlanError(message("bounds name sources, and nobody says which row is whose", facts, hint))
+        rules = self.rules
+        self._require_clock(rules)
+        stuck = rules.stuck()
+        if stuck:
+            facts = {"source": ", ".join(map(str, stuck)), "bounds": str(self.bounds)}
+            hint = "add a bound that ends in it, a patience, or an assumption: & Bounds.idle(...)"
+            raise PlanError(message("nothing would ever be complete: no bound says anything of a source", facts, hint))
+        _ = self.settings
+        if source.feed.live and self.silence_holds is not None:
+            warnings.warn(self.silence_holds, stacklevel=2)
+
+    def _require_clock(self, rules: Rules) -> None:
+        source = self.source
+        if source.arrived is None and not source.feed.live and (rules.needs_clock or self.ahead is not None):
+            facts, hint = {"source": source.name, "bounds": self.bounds}, 'name it: stream(..., arrived="landed")'
+            rule = "these bounds need to know when rows arrived, and a source that ends does not say"
+            raise PlanError(message(rule, facts, hint))
+
+    @property
+    def source(self) -> SourceNode:
+        """The source."""
+        assert isinstance(self.input, SourceNode)
+        return self.input
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The bounds in the units of the stream and its clock."""
+        return self.bounds.rules(self._units)
+
+    @property
+    def _units(self) -> Units:
+        arrived = self.source.arrived
+        kind = None if arrived is None else self.schema.payload.field(arrived).type
+        return Units(self.schema.calendar, clock_calendar=kind is None or not _counts(kind))
+
+    @cached_property
+    def settings(self) -> HeartbeatSettings:
+        """What the operator needs."""
+        source, rules, units = self.source, self.rules, self._units
+        ahead = None if self.ahead is None else units.clock(self.ahead)
+        if ahead is not None and units.calendar != units.clock_calendar:
+            hint = "use a timestamp column for time=, or numbers for arrived=, too"
+            raise PlanError(message("ahead= compares times with the clock, and these are of another kind", {}, hint))
+        shortest = _shortest(rules, same_units=units.calendar == units.clock_calendar)
+        wakes_every = max(shortest // _TICKS_PER_BOUND, _LEAST_PAUSE) if source.feed.live else None
+        return HeartbeatSettings(rules, source.origin, source.arrived, self._grid(units, shortest), ahead, wakes_every)
+
+    def _grid(self, units: Units, shortest: Duration) -> Duration:
+        """How long a tick is; batches are instants where nobody says when rows arrived."""
+        every = self.every
+        if self.source.arrived is None:
+            if every is not None and every.unit is not CadenceUnit.BATCH:
+                hint = "leave every= out, or name the column of arrivals: stream(..., arrived=...)"
+                raise PlanError(message("with bounds every batch is an instant, as it arrives", {"every": every}, hint))
+            return 1
+        if every is None:
+            return max(shortest // _TICKS_PER_BOUND, 1)
+        if every.unit is not CadenceUnit.TIME:
+            hint = 'leave every= out, or say how fine arrivals are looked at: Every.time("1s")'
+            raise PlanError(message("with bounds rows arrive at instants of their column", {"every": every}, hint))
+        return as_duration(every.length, calendar=units.clock_calendar)
+
+    @property
+    def silence_holds(self) -> str | None:
+        """What happens when all sources pause, where bounds do not see to it: Theorem 3.3."""
+        two = self.rules.timeout_needed()
+        if two is None:
+            return None
+        sender, receiver = two
+        of = "of the source" if self.source.origin is None else f"of {sender}, waiting for {receiver},"
+        return (
+            f"when all is silent the last rows {of} are held until a row comes: these bounds do not say when they are "
+            f'complete. If that matters add an assumption, & Bounds.lull("10m"), or a delay by the clock'
+        )
+
+    @property
+    def properties(self) -> Properties:
+        """The input's, and punctuated."""
+        return self.input.properties.replace(punctuated=True)
+
+    @property
+    def goes_by_batches(self) -> bool:
+        """Batches are instants where nobody says when rows arrived."""
+        return self.source.arrived is None
+
+    @property
+    def partition_keys(self) -> None:
+        """Every shard follows the arrivals of all rows."""
+        return
+
+    def longest_wait(self, output: OutputName | None = None) -> Duration | None:  # noqa: ARG002 - it has one output
+        """The patience, where there is one."""
+        return self.patience
+
+    def columns_read(self, wanted: Names, source: Node) -> Names:
+        """Those that are wanted, who sent a row, and when it arrived; all where rows that are ahead are shown."""
+        if self.diverts():
+            return super().columns_read(wanted, source)
+        return wanted | {name for name in (self.source.origin, self.source.arrived) if name is not None}
+
+    def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
+        """The rows that are ahead of the clock, if they are diverted."""
+        if self.ahead is None or self.late.action is LateAction.DROPPED:
+            return {}
+        return {LATE: (ahead_schema(self.schema, self.verb), self.input.properties)}
+
+    def details(self) -> str:
+        """The bounds, how fine arrivals are looked at, and the guard."""
+        settings, source = self.settings, self.source
+        at = (
+            ""
+            if source.arrived is None
+            else f", arrivals every {_shown(settings.grid, calendar=self._units.clock_calendar)}"
+        )
+        ahead = (
+            ""
+            if settings.ahead is None
+            else f", at most {_shown(settings.ahead, calendar=self._units.clock_calendar)} ahead"
+        )
+        return f"from {self.bounds}{at}{ahead}"
+
+    def reason(self) -> str:
+        """By whose rows it goes, and what a pause of all does."""
+        whose = (
+            "all rows are of one source" if self.source.origin is None else "complete up to the least of all sources"
+        )
+        return whose if self.silence_holds is None else f"{whose}; in a pause of all, the last rows are held"
+
+    def build(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator."""
+        ahead = self.side_outputs().get(LATE)
+        payload = None if ahead is None else ahead[0].payload
+        return HeartbeatsOperator(self.schema, self.settings, step, resume, payload)
+
+
+_LEAST_PAUSE: Duration = 1_000
+"""Microseconds: nobody looks more often than so, whatever bounds say."""
+
+
+def with_heartbeats(
+    node: Node, bounds: Bounds, patience: Length | None, every: Every | None, ahead: Length | None, late: Late
+) -> Node:
+    """Put heartbeats right behind the source of a stream; refuse a stream that is not straight from one."""
+    if isinstance(node, SourceNode):
+        if node.properties.stamps is not Stamps.EXTERNAL:
+            raise PlanError(message("bounds are about times that rows bring", {"source": node.name}))
+        wait = None if patience is None else as_duration(patience, calendar=node.schema.calendar)
+        if not isinstance(bounds, Bounds):
+            hint = 'write sw.Bounds.delay("10m"), for example'
+            raise PlanError(message("bounds= takes Bounds", {"got": repr(bounds)}, hint))
+        all_bounds = bounds if patience is None else bounds & Bounds.patience(patience)
+        return Heartbeats(node, all_bounds, wait, every, ahead, late)
+    if node.traits.row_by_row:
+        (source,) = node.inputs
+        return node.with_inputs(with_heartbeats(source, bounds, patience, every, ahead, late))
+    facts, hint = {"stream": node.line}, "give bounds to the sort() of each source, before they come together"
+    if isinstance(node, SourceLateness):
+        hint = 'leave punctuations= of the stream out, and write Bounds.delay("2s") for a skew of 2s'
+    raise PlanError(message("bounds are for streams that come straight from a source", facts, hint))
+
+
+def _shortest(rules: Rules, *, same_units: bool) -> Duration:
+    """The shortest length that bounds have, not counting none; 0 if there is no length."""
+    pairs = [pair for rule in rules.rules for pair in rule.pair.values if pair is not None]
+    lengths = [*(pair.wait for pair in pairs), *rules.latency.values, *rules.delay.values, rules.idle, rules.lull]
+    if same_units:
+        lengths += [pair.delta - 1 for pair in pairs]
+    return min((length for length in lengths if length is not None and length > 0), default=0)
+
+
+def _counts(kind: pa.DataType) -> bool:
+    return not str(kind).startswith("timestamp")
+
+
+def _shown(length: Duration, *, calendar: bool) -> str:
+    return format_duration(length) if calendar else str(length)

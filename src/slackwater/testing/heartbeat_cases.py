@@ -1,0 +1,39 @@
+"""The torture case of heartbeats: rows of several sources that keep to their bounds, with a column of arrivals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from slackwater.events.elements import Insert, elements_of
+from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings, HeartbeatsOperator
+from slackwater.policies.bounds import Bounds, Units
+from slackwater.testing.strategies import ordered_batches
+from slackwater.testing.torture import Streams, TortureCase
+
+if TYPE_CHECKING:
+    from slackwater.events.schema import EventSchema
+
+
+def heartbeat_cases(schema: EventSchema, origin: str, arrived: str) -> list[TortureCase]:
+    """Heartbeats for point events; columns name the source of a row, and a number for its arrival, or none."""
+    bounds = Bounds.in_order() & Bounds.uniform(0) & Bounds.idle(3)
+    rules = bounds.rules(Units(calendar=False, clock_calendar=False))
+
+    def build(settings: HeartbeatSettings, state: Any) -> HeartbeatsOperator:
+        return HeartbeatsOperator(schema, settings, resume=state)
+
+    def case(name: str, settings: HeartbeatSettings) -> TortureCase:
+        streams: Any = st.tuples(ordered_batches(schema.payload))
+        return TortureCase(name, HeartbeatsOperator, lambda state: build(settings, state), streams, _rows)
+
+    return [
+        case("heartbeats by a column of arrivals", HeartbeatSettings(rules, origin, arrived, 2, None, None)),
+        case("heartbeats of one source", HeartbeatSettings(rules, None, arrived, 1, None, None)),
+    ]
+
+
+def _rows(streams: Streams) -> list[Insert]:
+    """Rows pass as they are."""
+    return [element for element in elements_of(streams[0]) if isinstance(element, Insert)]

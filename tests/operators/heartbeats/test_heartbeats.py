@@ -1,0 +1,204 @@
+"""Heartbeats in a stream: what is complete before each row, what is late, and what silence lets go."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import narwhals as nw
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slackwater as sw
+from slackwater.errors import PlanError
+from slackwater.operators.heartbeats.heartbeats import HeartbeatsOperator
+from slackwater.progress.instants import BEGINNING
+from slackwater.testing.oracles.heartbeats import NOTHING_YET, Skew, System, figure_2, overall
+from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
+from slackwater.testing.oracles.heartbeats.strategies import simulations, systems
+
+_ROWS = pa.schema({"at": pa.int64(), "who": pa.int64(), "landed": pa.int64(), "n": pa.int64()})
+
+
+def _bounds(system: System) -> sw.Bounds:
+    entries = {
+        both: [
+            sw.Bound(skew.delta, skew.ticks or 0, skew.wait if skew.ticks is None else 0, strictly=True)
+            for skew in pairs
+        ]
+        for both, pairs in system.bounds.items()
+        if pairs
+    }
+    return sw.Bounds(entries, latency=dict(enumerate(system.latency))).only(*system.sources)
+
+
+def _table(arrivals: list[tuple[int, int, int]]) -> pa.Table:
+    rows = [{"at": time, "who": who, "landed": tick, "n": n} for n, (tick, who, time) in enumerate(arrivals)]
+    return pa.Table.from_pylist(rows, schema=_ROWS)
+
+
+def _late_by_the_paper(system: System, arrivals: list[tuple[int, int, int]]) -> list[int]:
+    """Rows at or behind the least heartbeat of the tick before their own."""
+    least = overall(figure_2(system, arrivals, max(tick for tick, _, _ in arrivals)))
+    before = [least[tick - 1] if tick else NOTHING_YET for tick, _, _ in arrivals]
+    return [n for n, ((_, _, time), beat) in enumerate(zip(arrivals, before, strict=True)) if time <= beat]
+
+
+_SMALL = simulations(systems(most_sources=3, missing=False), most_rows=30)
+
+
+@given(_SMALL, st.booleans(), st.data())
+def test_late_is_what_the_paper_rules_out_and_nothing_else(
+    drawn: tuple[System, list[Sent]], broken: bool, data: st.DataObject
+) -> None:
+    """Where bounds hold nothing is late; where a source breaks them the rows behind the least heartbeat are."""
+    system, sent = drawn
+    arrivals = arrivals_of(sent)
+    if broken:
+        drift = data.draw(st.lists(st.integers(-9, 9), min_size=len(arrivals), max_size=len(arrivals)))
+        arrivals = [(tick, who, time + off) for (tick, who, time), off in zip(arrivals, drift, strict=True)]
+    stream = sw.stream(_table(arrivals), time="at", origin="who", arrived="landed")
+    result = stream.sort(bounds=_bounds(system), every=sw.Every.time(1)).run()
+    late = sorted(result.late["n"].to_pylist())
+    assert late == _late_by_the_paper(system, arrivals)
+    assert broken or not late
+    in_time = sorted((row for n, row in enumerate(arrivals) if n not in set(late)), key=lambda row: row[2])
+    assert result.table["at"].to_pylist() == [time for _, _, time in in_time]
+    assert sum(one.broken_bounds for one in result.counters.values()) >= len(late)
+
+
+def _by_clock(skew: Skew) -> sw.Bound:
+    """A bound on a stream whose rows arrive by the clock, which counts microseconds."""
+    if skew.ticks is None:
+        return sw.Bound(skew.delta, rows=skew.wait, strictly=True)
+    return sw.Bound(skew.delta, timedelta(microseconds=skew.ticks), strictly=True)
+
+
+@given(_SMALL)
+def test_a_live_stream_is_complete_at_each_instant_as_far_as_the_paper_says(drawn: tuple[System, list[Sent]]) -> None:
+    """A batch is an instant of the clock; between batches the clock alone moves what waits."""
+    system, sent = drawn
+    arrivals = arrivals_of(sent)
+    until = arrivals[-1][0] + 8
+    least = overall(figure_2(system, arrivals, until))
+    clock, source = sw.ManualClock(0), sw.PushSource(_ROWS)
+    micro = {both: [_by_clock(skew) for skew in pairs] for both, pairs in system.bounds.items()}
+    latency: dict[Any, Any] = {who: timedelta(microseconds=ticks) for who, ticks in enumerate(system.latency)}
+    bounds = sw.Bounds(micro, latency=latency).only(*system.sources)
+    stream = sw.stream(source, time="at", origin="who").sort(bounds=bounds & sw.Bounds.lull("1d"))
+    query = stream.open(id, clock=clock, on_late=id)
+    for tick in range(until + 1):
+        rows = [{"at": time, "who": who, "landed": 0, "n": 0} for at, who, time in arrivals if at == tick]
+        if rows:
+            source.push(rows)
+        query.work()
+        beat = least[tick]
+        expected = BEGINNING if beat == NOTHING_YET else beat + 1
+        step = next(step for step in query._runner._graph.steps if step.name == "heartbeats#1")
+        assert isinstance(step.operator, HeartbeatsOperator)
+        assert step.operator.generator.complete_before == expected
+        clock.advance(1)
+    query.stop()
+
+
+def _stream(rows: list[tuple[int, str, int]], **options: Any) -> sw.DisorderedStream:
+    table = pa.Table.from_pylist([{"landed": landed, "who": who, "at": at} for landed, who, at in rows])
+    return sw.stream(table, time="at", origin="who", arrived="landed", **options)
+
+
+def test_rows_ahead_of_the_clock_move_nothing_and_go_to_the_late_output() -> None:
+    """One fast clock makes no honest row late."""
+    rows = [(10, "a", 9), (11, "b", 5_000), (12, "a", 11), (13, "b", 12)]
+    bounds = sw.Bounds.delay(5)
+    result = _stream(rows).sort(bounds=bounds, patience=5, ahead=3, every=sw.Every.time(1)).run()
+    assert result.table["at"].to_pylist() == [9, 11, 12]
+    ahead = next(table for table in result.late_by_source.values() if table.num_rows)
+    assert ahead.to_pylist() == [{"landed": 11, "who": "b", "at": 5_000, "latest_allowed": 14, "ahead_by": 4_986}]
+    without = _stream(rows).sort(bounds=bounds, patience=5, every=sw.Every.time(1)).run()
+    assert without.table["at"].to_pylist() == [9, 5_000], "which is what the guard is for"
+
+
+def _one_by_one(rows: list[tuple[int, str, int]]) -> sw.DisorderedStream:
+    """The same, every row in a batch of its own."""
+    table = pa.Table.from_pylist([{"landed": landed, "who": who, "at": at} for landed, who, at in rows])
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=1))
+    return sw.stream(reader, time="at", origin="who", arrived="landed")
+
+
+def test_a_filter_does_not_make_a_source_look_silent() -> None:
+    """Heartbeats are made of all rows, those that a later step drops included."""
+    rows = [(2 * tick + (who == "b"), who, tick) for tick in range(1, 40) for who in ("a", "b")]
+    stream = _one_by_one(rows).where(nw.col("who") == "a").sort(bounds=sw.Bounds.in_order().only("a", "b"))
+    result = stream.run()
+    assert result.table["at"].to_pylist() == list(range(1, 40))
+    assert result.counters["sort#1"].peak_buffered < 5
+
+
+def test_silence_lets_the_last_rows_go_while_the_query_runs() -> None:
+    """By a delay of the clock, though no row ever comes again."""
+    clock, source = sw.ManualClock(0), sw.PushSource({"at": pa.timestamp("us", "UTC"), "x": pa.int64()})
+    stream = sw.stream(source, time="at").sort(bounds=sw.Bounds.delay("5s"))
+    got: list[int] = []
+    query = stream.open(lambda rows: got.extend(rows["x"].to_pylist()), clock=clock, on_late=print)
+    clock.advance(3_000_000)
+    source.push([{"at": datetime(1970, 1, 1, 0, 0, second, tzinfo=UTC), "x": x} for second, x in ((2, 1), (1, 2))])
+    query.work()
+    assert got == []
+    for _ in range(8):
+        clock.advance(500_000)
+        query.work()
+    assert got == [2, 1]
+    query.stop()
+
+
+def test_a_source_that_never_sent_anything_does_not_stall_the_others() -> None:
+    """Where an assumption covers it, or another source's rows do."""
+    rows = [(tick, "a", tick) for tick in range(1, 30)]
+    idle = sw.Bounds.in_order() & sw.Bounds.idle(5)
+    stalled = _one_by_one(rows).sort(bounds=(sw.Bounds.in_order() & sw.Bounds.lull(1_000)).only("a", "b"))
+    covered = _one_by_one(rows).sort(bounds=idle.only("a", "b"))
+    got: dict[str, int] = {}
+    for name, stream in (("stalled", stalled), ("covered", covered)):
+        result = stream.run()
+        got[name] = result.counters["sort#1"].peak_buffered
+    assert got["covered"] < got["stalled"] == 29
+
+
+@pytest.mark.parametrize(
+    ("bounds", "says"),
+    [
+        (sw.Bounds({("a", "a"): [sw.Bound()], ("a", "b"): [sw.Bound(3)]}) & sw.Bounds.in_order(), ""),
+        (sw.Bounds({("a", "b"): [sw.Bound(3)]}), "nothing would ever be complete"),
+    ],
+)
+def test_bounds_that_never_let_anything_be_complete_are_refused(bounds: sw.Bounds, says: str) -> None:
+    """With the source of which nothing is known."""
+    stream = _stream([(1, "a", 1)])
+    if not says:
+        stream.sort(bounds=bounds)
+        return
+    with pytest.raises(PlanError, match=says):
+        stream.sort(bounds=bounds)
+
+
+def test_bounds_that_need_a_clock_are_refused_on_a_source_that_ends() -> None:
+    """A file does not say when its rows came, unless a column does."""
+    table = pa.table({"at": pa.array([1], pa.timestamp("us")), "who": ["a"]})
+    with pytest.raises(PlanError, match="when rows arrived"):
+        sw.stream(table, time="at", origin="who").sort(bounds=sw.Bounds.delay("5s"))
+    assert sw.stream(table, time="at", origin="who").sort(bounds=sw.Bounds.uniform("5s")).run().table.num_rows == 1
+
+
+def test_bounds_on_streams_without_origin_name_no_sources() -> None:
+    """Nobody could tell whose rows are whose."""
+    with pytest.raises(PlanError, match="nobody says which row is whose"):
+        sw.stream([{"at": 1}], time="at").sort(bounds=sw.Bounds.sensors({"a": 1}))
+
+
+def test_a_live_stream_whose_last_rows_would_be_held_is_warned_of() -> None:
+    """Theorem 3.3, when the plan is made."""
+    source = sw.PushSource({"at": pa.int64()})
+    with pytest.warns(UserWarning, match="the last rows"):
+        sw.stream(source, time="at").sort(bounds=sw.Bounds.in_order())
