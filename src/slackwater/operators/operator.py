@@ -95,7 +95,7 @@ class Operator(ABC, Generic[StateT]):
         return 0
 
     def broken_bounds(self) -> int:
-        """How many rows, since the very beginning, came though bounds said that no such row would."""
+        """How many rows, since the very beginning, came though bounds ruled it out."""
         return 0
 
     def duplicates(self) -> int:

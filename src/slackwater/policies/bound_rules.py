@@ -93,7 +93,7 @@ class Rules:
     """After how long without any rows all sources are assumed to have none older than the newest."""
 
     expected: tuple[SourceName, ...] | None = None
-    """All sources there are, if the user said so."""
+    """All sources there are, if the user named them all."""
 
     fleets: tuple[tuple[SourceName, SourceName], ...] = ()
     """Which source belongs to which fleet."""

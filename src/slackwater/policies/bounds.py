@@ -138,7 +138,7 @@ class Bounds:
 
     @classmethod
     def in_order(cls, *, strictly: bool = False, repeats: int | None = None, latency: Lengths | None = None) -> Bounds:
-        """Say that each source sends its rows in order of time. Nothing is said of one source and another.
+        """Say that each source sends its rows in order of time. Nothing follows for one source from another.
 
         - `strictly`: no two rows of a source have the same time; `repeats`: no more than so many have.
         - `latency`: how long rows are under way at most; they may overtake each other on the way.

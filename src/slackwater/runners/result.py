@@ -38,7 +38,7 @@ class Counters:
     """Rows that came too late and did not go on. A query that was resumed goes on counting where the other was."""
 
     broken_bounds: int = 0
-    """Rows that came though bounds said that no such row would, late or not, from the very beginning: see `why()`."""
+    """Rows that came though bounds ruled it out, late or not, from the very beginning: counted for each bound."""
 
     duplicates: int = 0
     """Rows that were left out because another one stands for the same event, from the very beginning, as for `late`."""

@@ -226,7 +226,7 @@ class HeartbeatGenerator:
         return min((instant for instant in instants if instant > now), default=None)
 
     def _comes_to_hold(self, number: int, kind: Column, place: int) -> list[int]:
-        """The ticks at which what a rule has heard of comes to hold for a source."""
+        """The ticks at which what has arrived comes to hold by a rule for a source."""
         says = self._tables.says[number, :, place]
         if says[kernel.DELTA] == kernel.NONE:
             return []
@@ -239,8 +239,8 @@ class HeartbeatGenerator:
             return []
         else:
             history, length = self._tables.histories[number], kind[kernel.LENGTH]
-        heard: list[int] = history[: int(length), 0].tolist()
-        return [tick + wait for tick in heard]
+        arrived: list[int] = history[: int(length), 0].tolist()
+        return [tick + wait for tick in arrived]
 
     def snapshot(self) -> HeartbeatState:
         """All that is remembered."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Duration, Instant
 
 ONE_SOURCE: bytes = b""
-"""The name of the source of a stream whose rows nobody tells apart."""
+"""The name of the source of a stream whose rows are all of one."""
 
 
 def ahead_schema(schema: EventSchema, step: str = "heartbeats") -> EventSchema:

@@ -51,10 +51,10 @@ class Tables:
     __slots__ = (
         "_longest_count",
         "counted",
+        "delayed",
         "everything",
         "histories",
         "kinds",
-        "delayed",
         "queues",
         "room",
         "says",

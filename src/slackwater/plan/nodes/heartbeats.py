@@ -1,6 +1,6 @@
 """The plan node that makes heartbeats of bounds, right behind a source: before any step leaves rows out.
 
-A row that a filter drops was heard all the same: its source is not silent. So heartbeats are made of all rows of a
+A row that a filter drops has arrived all the same: its source is not silent. So heartbeats are made of all rows of a
 source, wherever in the plan somebody asked for them, and pass the steps in between as punctuations.
 """
 
