@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slackwater.testing.oracles.heartbeats.estimates import adaptive, by_estimates, greatest_skew
 from slackwater.testing.oracles.heartbeats.system import NOTHING_YET, Emitted, Skew, System, obeys
 
-_TIMES = [10, 4, 11, 12, 13, 12, 14, 13, 10]
+_TIMES = [10, 4, 11, 12, 13, 12, 14, 13, 10, 12, 15, 16, 17, 18, 19]
 _ROWS = [(tick, 0, time) for tick, time in enumerate(_TIMES)]
 """One source, a row a tick."""
 
@@ -31,13 +31,15 @@ def _system(deltas: dict[tuple[int, int], list[int]]) -> System:
 @pytest.mark.parametrize(
     ("alpha", "deltas"),
     [
-        (Fraction(1, 2), [1, 7, 7, 7, 4, 4, 4, 3, 5]),  # row 5: (7 + 1) / 2; row 8: (4 + 2) / 2; row 9: 14 - 10 + 1
-        (0, [1, 7, 7, 7, 1, 2, 2, 2, 5]),  # row 5: the greatest of the window, 1; row 6 exceeds it
-        (1, [1, 7, 7, 7, 7, 7, 7, 7, 7]),
+        # Row 5: (7 + 1) / 2; row 8: (4 + 2) / 2; row 9: 14 - 10 + 1; row 12: (5 + 3) / 2; row 15: (4 + 1) / 2.
+        (Fraction(1, 2), [1, 7, 7, 7, 4, 4, 4, 3, 5, 5, 5, 4, 4, 4, Fraction(5, 2)]),
+        # Row 5: the greatest of the window, 1, which row 6 exceeds; row 12: that of row 10, not the last.
+        (0, [1, 7, 7, 7, 1, 2, 2, 2, 5, 5, 5, 3, 3, 3, 1]),
+        (1, [1, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7]),
     ],
     ids=["half", "only the window", "never lower"],
 )
-def test_figure_4_by_hand(alpha: Fraction | int, deltas: list[int]) -> None:
+def test_figure_4_by_hand(alpha: Fraction | int, deltas: list[Fraction | int]) -> None:
     """A window of more than two rows that did not exceed the estimate lowers it."""
     found = [adaptive(_ROWS[:seen], 1, 0, window=2, alpha=alpha)[0, 0] for seen in range(1, len(_ROWS) + 1)]
     assert found == [[delta] for delta in deltas]
@@ -120,6 +122,12 @@ def test_section_6_heartbeats_follow_the_estimates() -> None:
     beats = by_estimates(_ROWS[:4], 1, 4, lambda seen: greatest_skew(seen, 1, 1))
     # tick 0: 10 - 1; tick 1: 10 - 0, after a tick without a row before it; from tick 2 on less than that.
     assert [beat for (beat,) in beats] == [9, 10, 10, 10, 10]
+
+
+def test_section_6_a_fraction_of_a_time_counts_as_a_whole_one() -> None:
+    """After row 15 the estimate is 5/2: rows newer than 19 - 5/2 are those from 17 on."""
+    beats = by_estimates(_ROWS, 1, 14, lambda seen: adaptive(seen, 1, 0, window=2, alpha=Fraction(1, 2)))
+    assert beats[13:] == [[14], [16]]
 
 
 def test_section_6_nothing_is_complete_before_a_row() -> None:
