@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.disorder.profile import DisorderProfile
 from slackwater.operators.replicas.left_out import LeftOut
 from slackwater.operators.replicas.open_events import OpenEvents
+from slackwater.operators.why import Grounds, Why
 from slackwater.policies.aggregates import Aggregate, count, count_distinct, max, mean, min, sum, top_k
 from slackwater.policies.agreement import Agreement, Revise
 from slackwater.policies.bounds import Bound, Bounds
@@ -58,6 +59,7 @@ __all__ = [
     "DisorderedStream",
     "EventStream",
     "Every",
+    "Grounds",
     "GroupedStream",
     "Late",
     "LeftOut",
@@ -78,6 +80,7 @@ __all__ = [
     "Snapshot",
     "Stream",
     "SystemClock",
+    "Why",
     "arrivals",
     "changes",
     "compare_replicas",

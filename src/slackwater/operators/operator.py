@@ -27,6 +27,7 @@ from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:
     from slackwater.events.batch import EventBatch
+    from slackwater.operators.why import Why
     from slackwater.progress.frontier import Port
 
 StateT = TypeVar("StateT")
@@ -73,6 +74,10 @@ class Operator(ABC, Generic[StateT]):
 
     def idle_waiting_on(self) -> Port | None:
         """Name the input that this operator waits for while it holds something back; None when it does not wait."""
+        return None
+
+    def why(self) -> Why | None:
+        """Why the output is complete no further, for a step that decides it; None for one that does not."""
         return None
 
     def held_back(self) -> int:

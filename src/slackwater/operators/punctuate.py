@@ -34,9 +34,10 @@ from slackwater.kernels.progress.split_by_lateness import NEVER, NO_GRID, Stretc
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.operator import Operator
 from slackwater.operators.stream_progress import insert_only
+from slackwater.operators.why import Grounds, Why
 from slackwater.policies.cadence import Cadence, CadenceUnit
 from slackwater.policies.late import LateAction
-from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Instant
+from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Instant, format_duration
 from slackwater.progress.saturating import within_int64
 
 if TYPE_CHECKING:
@@ -222,6 +223,17 @@ class PunctuateOperator(Operator[PunctuateState]):
     def late(self) -> int:
         """How many rows were diverted or dropped."""
         return self._state.late
+
+    def why(self) -> Why | None:
+        """The patience of the last band, behind the newest time at the last instant; nothing where there is none."""
+        patience = int(self._patiences[-1])
+        if patience == FOREVER:
+            return None
+        calendar, state = self._schema.calendar, self._state
+        bound = self._bound(state, patience)
+        ground = Grounds.NOTHING if bound == BEGINNING else Grounds.PATIENCE
+        shown = format_duration(patience) if calendar else str(patience)
+        return Why(self._step, bound, state.high_water, ground, f"patience {shown}", calendar=calendar)
 
     def snapshot(self) -> PunctuateState:
         """Return all there is to remember."""

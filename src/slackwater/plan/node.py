@@ -84,6 +84,11 @@ class Node(ABC):
         return False
 
     @property
+    def not_on_spark(self) -> str | None:
+        """Why Spark cannot run it, with what to do instead; None if it can."""
+        return None
+
+    @property
     def goes_by_batches(self) -> bool:
         """Whether the rows of a batch count as one instant, so that it matters how a stream is cut."""
         return False

@@ -152,6 +152,16 @@ class OperatorGraph:
             for output, batch in emission.side:
                 self.put(step.side[output], batch)
 
+    def steps_behind(self, step: Step) -> list[Step]:
+        """All steps that what a step sends may come to, in the order of the plan."""
+        found: set[Step] = set()
+        ahead = [step]
+        while ahead:
+            for output in ahead.pop().outputs:
+                ahead += [arc.consumer for arc in output.arcs if arc.consumer not in found]
+                found |= {arc.consumer for arc in output.arcs}
+        return [one for one in self.steps if one in found]
+
     # ---- executing -------------------------------------------------------------------------------------------------
 
     def execute(self, step: Step) -> None:

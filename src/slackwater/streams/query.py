@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
     from slackwater.events.written_times import Moment
     from slackwater.operators.emission import OutputName
+    from slackwater.operators.why import Why
     from slackwater.plan.node import Node
     from slackwater.progress.instants import Instant
     from slackwater.runners.in_process.progress import Progress
@@ -331,6 +332,27 @@ class Query:
         ('', 'SourceFailed')
         """
         return self._runner.why_left(_node_of(replica))
+
+    def why(self) -> tuple[Why, ...]:
+        """Why the streams are complete no further: for each step that decides it whom it waits for, and by what bound.
+
+        Print one to read it.
+
+        >>> import slackwater as sw
+        >>> rows = [{"at": 1, "who": "a"}, {"at": 5, "who": "b"}, {"at": 9, "who": "a"}]
+        >>> ordered = sw.stream(rows, time="at", origin="who").sort(bounds=sw.Bounds.in_order() & sw.Bounds.uniform(6))
+        >>> query = ordered.open(print, on_late=print)
+        >>> query.step()
+        True
+        >>> for reason in query.why():
+        ...     print(reason)
+        heartbeats#1  complete before 3, the newest row is at 9
+          waits for  any source that has not come yet
+          ground     proven by bounds: any source: at most 6 behind any other
+          by         a row of a at 9
+          held       sort#1 3
+        """
+        return self._runner.why()
 
     def snapshot(self) -> Snapshot:
         """The state of every step, to be handed to open(resume=...). Rows not yet taken from sources are not in it.

@@ -95,3 +95,24 @@ def test_a_stream_is_complete_before_each_row_as_far_as_the_paper_says(
     expected = [least[tick - 1] if tick else NOTHING_YET for tick, _, _ in arrivals]
     assert known == [BEGINNING if beat == NOTHING_YET else beat + 1 for beat in expected]
     assert generator.violations() == {}
+
+
+@given(_SIMULATED, st.none() | st.integers(1, 6))
+def test_it_knows_whom_it_waits_for_and_when_that_moves(drawn: tuple[System, list[Sent]], lull: int | None) -> None:
+    """The source that binds has the least heartbeat; in silence nothing moves before the tick that is named."""
+    system, sent = drawn
+    arrivals = arrivals_of(sent)
+    rules = rules_of(system, lull)
+    generator = HeartbeatGenerator(rules)
+    for tick in sorted({tick for tick, _, _ in arrivals}):
+        generator.follow(*_columns(generator, [one for one in arrivals if one[0] == tick]), closes=True)
+        binding = generator.binding()
+        assert binding is not None
+        assert binding.heartbeat == min(generator.heartbeats().values()) == generator.heartbeats()[binding.source]
+        following = generator.moves_next_at()
+        silent = HeartbeatGenerator(rules, resume=generator.snapshot())
+        complete = generator.complete_before
+        if complete > generator.newest:
+            continue  # nothing that has come could wait any more
+        for later in range(tick + 1, tick + 20 if following is None else following):
+            assert silent.advance(later) == complete, (later, following)

@@ -15,6 +15,7 @@ import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.operators.heartbeats.heartbeats import HeartbeatsOperator
 from slackwater.progress.instants import BEGINNING
+from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.testing.oracles.heartbeats import NOTHING_YET, Skew, System, figure_2, overall
 from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
 from slackwater.testing.oracles.heartbeats.strategies import simulations, systems
@@ -202,3 +203,46 @@ def test_a_live_stream_whose_last_rows_would_be_held_is_warned_of() -> None:
     source = sw.PushSource({"at": pa.int64()})
     with pytest.warns(UserWarning, match="the last rows"):
         sw.stream(source, time="at").sort(bounds=sw.Bounds.in_order())
+
+
+def test_why_names_the_source_the_bound_the_row_and_what_is_held() -> None:
+    """While a query runs, as a value and as text."""
+    rows = [(10, "a", 5), (11, "b", 3), (12, "a", 9)]
+    bounds = sw.Bounds({("a", "a"): [sw.Bound()], ("b", "b"): [sw.Bound()], ("a", "b"): [sw.Bound(1, after=4)]})
+    query = _stream(rows).sort(bounds=bounds, every=sw.Every.time(1)).open(id, on_late=id)
+    query.step()
+    (why,) = query.why()
+    assert (why.complete_before, why.newest, why.source, why.sender, why.time) == (3, 9, "b", "b", 3)
+    assert (why.ground, why.rule, why.arrived, why.moves_next_at) == (sw.Grounds.PROVEN, "b -> b: not older", 11, 14)
+    assert "waits for  b" in str(why)
+    assert why.held == {"sort#1": 3}
+    query.stop()
+
+
+def test_a_row_that_breaks_a_bound_is_counted_with_its_entry_late_or_not() -> None:
+    """B is a strictly ordered source whose rows come twice; the stream is not past them, since a lags."""
+    rows = [(1, "a", 1), (2, "b", 9), (3, "b", 9), (4, "a", 2)]
+    bounds = sw.Bounds({("a", "a"): [sw.Bound()], ("b", "b"): [sw.Bound(strictly=True)]})
+    query = _stream(rows).sort(bounds=bounds, every=sw.Every.time(1)).open(id, on_late=id)
+    query.step()
+    (why,) = query.why()
+    assert why.broken == {"b": "1 rows, the last at 9: b -> b: newer"}
+    query.close()
+    counters = query.counters()
+    assert counters["heartbeats#1"].broken_bounds == 1
+    assert sum(one.late for one in counters.values()) == 0
+
+
+def test_a_patience_says_why_too() -> None:
+    """A stream without bounds waits for as long as the patience."""
+    query = sw.stream([{"at": 1}, {"at": 9}], time="at").sort(patience=3).open(id, on_late=id)
+    query.step()
+    (why,) = query.why()
+    assert (why.complete_before, why.ground, why.rule) == (6, sw.Grounds.PATIENCE, "patience 3")
+
+
+def test_spark_refuses_heartbeats_with_the_reason() -> None:
+    """Until its shards know which row is whose."""
+    stream = _stream([(1, "a", 1)]).sort(bounds=sw.Bounds.in_order())
+    with pytest.raises(PlanError, match=r"(?s)does not run on Spark.*start\(timeout=...\)"):
+        ShardPlan.of({"main": stream.node}, 1)

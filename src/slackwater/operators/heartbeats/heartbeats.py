@@ -20,12 +20,14 @@ import pyarrow as pa
 
 from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
 from slackwater.events.batch import punctuation_like
+from slackwater.kernels.progress.heartbeats import BY_CLOCK, BY_IDLE, BY_LULL, BY_NOTHING
 from slackwater.operators.emission import LATE, NOTHING, Emission
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
 from slackwater.operators.heartbeats.tables import HeartbeatState
 from slackwater.operators.operator import Operator
 from slackwater.operators.punctuate import schema_with_bound
 from slackwater.operators.replicas.replica_names import ReplicaNames
+from slackwater.operators.why import Grounds, Why
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.progress.saturating import later, within_int64
 
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import EventBatch, Times
     from slackwater.events.schema import EventSchema
-    from slackwater.operators.heartbeats.generator import Binding
     from slackwater.policies.bound_rules import Rules
     from slackwater.policies.per_source import SourceName
     from slackwater.progress.frontier import Port
@@ -82,8 +83,11 @@ class HeartbeatSettings:
     ahead: Duration | None
     """How far rows may be ahead of the clock."""
 
-    wakes_every: Duration | None
+    wakes_every: Duration | None = None
     """How often to look, while no rows come, whether the clock has moved something; None for sources that end."""
+
+    clock_calendar: bool = True
+    """Whether arrivals are calendar time."""
 
 
 class HeartbeatsOperator(Operator[HeartbeatsState]):
@@ -214,11 +218,44 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         """How many rows came at or behind the heartbeat of their own source, late or not."""
         return sum(rows for rows, _, _ in self._generator.violations().values())
 
-    def binding(self) -> Binding | None:
-        """What the stream waits for."""
-        return self._generator.binding()
+    def why(self) -> Why | None:
+        """Which source the others wait for, by which bound, and when that moves."""
+        settings, generator = self._settings, self._generator
+        found, tick = generator.binding(), generator.moves_next_at()
+        ground, rule = (Grounds.NOTHING, "") if found is None else self._ground(found.rule)
+        known = found is not None and found.sender is not None
+        return Why(
+            self._step,
+            generator.complete_before,
+            generator.newest,
+            ground,
+            rule,
+            source=None if found is None or self._names is None else self._spelled(found.source),
+            sender=self._spelled(found.sender) if found is not None and known else None,
+            time=BEGINNING if found is None else found.time,
+            arrived=found.arrived * settings.grid if found is not None and known else None,
+            moves_next_at=None if tick is None else tick * settings.grid,
+            broken={
+                self._spelled(name): f"{rows} rows, the last at {self._schema.time.show(time)}: {self._ground(rule)[1]}"
+                for name, (rows, rule, time) in generator.violations().items()
+            },
+            calendar=self._schema.calendar,
+            clock_calendar=settings.clock_calendar,
+        )
 
-    def spelled(self, source: Hashable | None) -> str:
+    def _ground(self, rule: int) -> tuple[Grounds, str]:
+        """What a heartbeat goes by."""
+        rules = self._settings.rules
+        if rule >= 0:
+            return Grounds.PROVEN, rules.rules[rule].words
+        return {
+            BY_NOTHING: (Grounds.NOTHING, ""),
+            BY_CLOCK: (Grounds.PROVEN, "rows arrive at most so long after their time"),
+            BY_IDLE: (Grounds.ASSUMED, "a source that was silent for so long has nothing older"),
+            BY_LULL: (Grounds.ASSUMED, "all sources were silent for so long"),
+        }[rule]
+
+    def _spelled(self, source: Hashable | None) -> str:
         """The name of a source as people read it."""
         if source is None:
             return "any source that has not come yet"

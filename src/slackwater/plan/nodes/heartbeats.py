@@ -124,7 +124,10 @@ class Heartbeats(UnaryNode):
             raise PlanError(message("ahead= compares times with the clock, and these are of another kind", {}, hint))
         shortest = _shortest(rules, same_units=units.calendar == units.clock_calendar)
         wakes_every = max(shortest // _TICKS_PER_BOUND, _LEAST_PAUSE) if source.feed.live else None
-        return HeartbeatSettings(rules, source.origin, source.arrived, self._grid(units, shortest), ahead, wakes_every)
+        grid = self._grid(units, shortest)
+        return HeartbeatSettings(
+            rules, source.origin, source.arrived, grid, ahead, wakes_every, clock_calendar=units.clock_calendar
+        )
 
     def _grid(self, units: Units, shortest: Duration) -> Duration:
         """How long a tick is; batches are instants where nobody says when rows arrived."""
@@ -158,6 +161,11 @@ class Heartbeats(UnaryNode):
     def properties(self) -> Properties:
         """The input's, and punctuated."""
         return self.input.properties.replace(punctuated=True)
+
+    @property
+    def not_on_spark(self) -> str:
+        """Spark's shards do not know yet which row is whose, and when it arrived."""
+        return "heartbeats from bounds are made in process only: have a patience, and start(timeout=...) for silence"
 
     @property
     def goes_by_batches(self) -> bool:

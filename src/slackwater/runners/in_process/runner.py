@@ -28,6 +28,7 @@ from slackwater.runners.in_process.ticks import next_wake, punctuate_due, steps_
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from slackwater.operators.why import Why
     from slackwater.plan.node import Node
     from slackwater.progress.clock import Clock
     from slackwater.runners.graph_parts import Output, Sink
@@ -291,6 +292,17 @@ class InProcessRunner:
             total_late=sum(one.late for one in counters.values()),
             waits=counts.open_events(graph.steps),
         )
+
+    def why(self) -> tuple[Why, ...]:
+        """For every step that decides how far a stream is complete: why no further, and what those hold who follow."""
+        found = []
+        for step in self._graph.steps:
+            why = step.operator.why()
+            if why is not None:
+                behind = self._graph.steps_behind(step)
+                held = {one.name: rows for one in behind if (rows := one.operator.buffered())}
+                found.append(why.with_held(held))
+        return tuple(found)
 
     def close(self) -> None:
         """End the live sources, read the others to their end, and flush what is held."""

@@ -72,6 +72,9 @@ class ShardPlan:
         return cls(dict(zip(outputs, run, strict=True)), wanted_shards)
 
     def __post_init__(self) -> None:
+        for node in self.names:
+            if node.not_on_spark is not None:
+                raise PlanError(message("this step does not run on Spark", {"step": node.line}, node.not_on_spark))
         _ = self.pipelines  # made now, so that what cannot run is refused now
 
     @cached_property

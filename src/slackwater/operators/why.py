@@ -1,0 +1,94 @@
+"""Why a stream is complete no further: whom it waits for, by which bound, and when that will move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from slackwater.progress.instants import BEGINNING, Instant, format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Grounds(Enum):
+    """On what ground a time counts as complete."""
+
+    NOTHING = "nothing is complete yet"
+    PATIENCE = "waited for as long as the patience"
+    PROVEN = "proven by bounds"
+    ASSUMED = "assumed of silence"
+
+
+@dataclass(frozen=True)
+class Why:
+    """How far one step lets a stream be complete, and why no further. Times are written as such on calendar time.
+
+    >>> print(Why("punctuate#1", 5, 8, Grounds.PATIENCE, "patience 3", calendar=False))
+    punctuate#1  complete before 5, the newest row is at 8
+      ground     waited for as long as the patience: patience 3
+    """
+
+    step: str
+    complete_before: Instant
+    """No row before this is waited for; BEGINNING while nothing is complete."""
+
+    newest: Instant
+    """The greatest time that has come."""
+
+    ground: Grounds
+    rule: str
+    """The bound, the patience or the assumption that it goes by."""
+
+    source: str | None = None
+    """The source that all others wait for, where sources are distinguished."""
+
+    sender: str | None = None
+    """Whose row that goes by: its own, or that of another source."""
+
+    time: Instant = BEGINNING
+    """The time of that row."""
+
+    arrived: Instant | None = None
+    """When that row arrived."""
+
+    moves_next_at: Instant | None = None
+    """When more will be complete though no row comes, by the clock of arrivals; None if nothing will."""
+
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """For each source that broke its bounds: how often, and which it was at last."""
+
+    held: Mapping[str, int] = field(default_factory=dict)
+    """How many rows, or partial results, the steps hold that follow."""
+
+    calendar: bool = True
+    clock_calendar: bool = True
+
+    def with_held(self, held: Mapping[str, int]) -> Why:
+        """The same, with what the steps hold that follow."""
+        return replace(self, held=held)
+
+    def __str__(self) -> str:
+        complete = "nothing is complete"
+        if self.complete_before > BEGINNING:
+            complete = f"complete before {self._at(self.complete_before)}"
+        newest = "no row has come" if self.newest == BEGINNING else f"the newest row is at {self._at(self.newest)}"
+        lines = [f"{self.step}  {complete}, {newest}"]
+        if self.source is not None:
+            lines.append(f"  waits for  {self.source}")
+        lines.append(f"  ground     {self.ground.value}" + (f": {self.rule}" if self.rule else ""))
+        if self.sender is not None:
+            when = "" if self.arrived is None else f", arrived {self._clock(self.arrived)}"
+            lines.append(f"  by         a row of {self.sender} at {self._at(self.time)}{when}")
+        if self.moves_next_at is not None:
+            lines.append(f"  goes on    {self._clock(self.moves_next_at)} by the clock, or with the next row")
+        lines += [f"  held       {name} {rows}" for name, rows in self.held.items()]
+        lines += [f"  broken     {source}: {what}" for source, what in self.broken.items()]
+        return "\n".join(lines)
+
+    def _at(self, time: Instant) -> str:
+        return format_instant(time, calendar=self.calendar)
+
+    def _clock(self, time: Instant) -> str:
+        return format_instant(time, calendar=self.clock_calendar)
