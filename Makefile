@@ -18,9 +18,10 @@ demo: $(READY) ## join two very uneven live streams in order; then count a year 
 	@echo
 	@$(BIN)/python -u examples/flights_on_spark.py
 
-test: check ## ruff, mypy and all tests
-	@$(BIN)/python -m pytest -q -n 2 --ignore tests/runners/spark
-	@$(BIN)/python -m pytest -q tests/runners/spark
+test: check ## ruff, mypy and all tests; in the end, how many of the lines they run
+	@$(BIN)/python -m pytest -q -n 2 --ignore tests/runners/spark --cov --cov-report=
+	@$(BIN)/python -m pytest -q tests/runners/spark --cov --cov-append --cov-report=
+	@echo "coverage: $$($(BIN)/python -m coverage report --format=total --precision=1) % of the lines of src/slackwater"
 
 check: $(READY) ## ruff and mypy only
 	@$(BIN)/ruff check .

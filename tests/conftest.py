@@ -1,10 +1,13 @@
 """Settings for all tests, and a step with outputs beside its main one.
 
-Hypothesis is deterministic, with a short profile, a thorough one, and one for nights.
+Hypothesis is deterministic, with a short profile, a thorough one, and one for nights. When coverage is measured, the
+first examples of each of its tests are watched: to watch all of them takes as long again as to run them.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,7 +24,7 @@ from slackwater.plan.properties import Order, Properties
 from slackwater.plan.traits import Traits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from slackwater.events.batch import EventBatch
     from slackwater.events.schema import EventSchema
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-for _name, _examples in {"short": 40, "thorough": 1_000, "nightly": 10_000}.items():
+for _name, _examples in {"short": 20, "thorough": 1_000, "nightly": 10_000}.items():
     settings.register_profile(
         _name,
         derandomize=True,
@@ -40,6 +43,38 @@ for _name, _examples in {"short": 40, "thorough": 1_000, "nightly": 10_000}.item
         suppress_health_check=_SLOW_IS_FINE,
     )
 settings.load_profile("short")
+
+_WATCHED_EXAMPLES = 5
+"""How many examples of a test count for coverage: more of them hardly reach any other lines."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Stop to measure coverage, if it is, after the first examples of a test; go on at its end."""
+    tracer, test = sys.gettrace(), getattr(getattr(item, "obj", None), "hypothesis", None)
+    if tracer is None or test is None:
+        return (yield)
+    whole = test.inner_test
+    test.inner_test = _watched_at_first(whole)
+    try:
+        return (yield)
+    finally:
+        test.inner_test = whole
+        sys.settrace(tracer)
+
+
+def _watched_at_first(test: Callable[..., object]) -> Callable[..., object]:
+    left = _WATCHED_EXAMPLES
+
+    @functools.wraps(test)
+    def watched(*args: object, **named: object) -> object:
+        nonlocal left
+        if not left:
+            sys.settrace(None)
+        left -= 1
+        return test(*args, **named)
+
+    return watched
 
 
 @dataclass(frozen=True)
