@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from slackwater.disorder.fit import fit_bounds
+from slackwater.disorder.fitted import FittedBounds
 from slackwater.disorder.profile import DisorderProfile
 from slackwater.operators.replicas.left_out import LeftOut
 from slackwater.operators.replicas.open_events import OpenEvents
@@ -59,6 +61,7 @@ __all__ = [
     "DisorderedStream",
     "EventStream",
     "Every",
+    "FittedBounds",
     "Grounds",
     "GroupedStream",
     "Late",
@@ -88,6 +91,7 @@ __all__ = [
     "count_distinct",
     "cutover",
     "fast_availability",
+    "fit_bounds",
     "high_availability",
     "jumpstart",
     "max",

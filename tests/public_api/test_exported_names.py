@@ -51,6 +51,8 @@ _NOT_FOR_USERS = {
     "FileSourceOptions": "the names of Spark's options, for type checkers",
     "Ending": "a query on Spark is made by start()",
     **dict.fromkeys(("Claim", "NoFolder", "Place", "Run"), "how the Spark runner comes to own a folder"),
+    **dict.fromkeys(("CurvePoint", "Outcome"), "what fit_bounds() found, to be read"),
+    **dict.fromkeys(("Pair", "Rules", "Units"), "bounds in the units of one stream"),
     **dict.fromkeys(("InputPipeline", "Pack", "Reader"), "how runners read a source"),
 }
 """Classes in signatures of what is offered that nobody needs to name, and why."""

@@ -24,9 +24,10 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "policies": {"errors", "progress", "kernels"},
     "kernels": set(),
     "temporal": {"errors", "progress", "events", "policies", "kernels"},
-    "disorder": {"errors", "notebook", "progress", "kernels"},
     "columns": {"errors", "progress", "events", "kernels"},
     "operators": {"errors", "progress", "events", "policies", "kernels", "columns"},
+    # Bounds are fitted by replaying a sample through the generator that will use them.
+    "disorder": {"errors", "notebook", "progress", "policies", "kernels", "operators"},
     "plan": {"errors", "progress", "events", "policies", "kernels", "columns", "temporal", "operators"},
     "runners": {
         *("errors", "progress", "events", "policies", "kernels", "columns", "temporal", "operators", "plan"),

@@ -98,9 +98,12 @@ class Rules:
     fleets: tuple[tuple[SourceName, SourceName], ...] = ()
     """Which source belongs to which fleet."""
 
+    as_seen: bool = False
+    """Whether sources are waited for from their first row on only, though they are named."""
+
     @cached_property
     def named(self) -> tuple[SourceName, ...]:
-        """The sources that are waited for from the beginning: those that anybody named."""
+        """The sources that anybody named: waited for from the beginning, unless they are `as_seen`."""
         if self.expected is not None:
             return self.expected
         named = chain(
@@ -118,7 +121,7 @@ class Rules:
     @property
     def covers_unseen(self) -> bool:
         """Whether something is guaranteed of a source that has not sent a row and that nobody named."""
-        if self.expected is not None:
+        if self.expected is not None or self.as_seen:
             return False
         crossing = (rule for rule in self.rules if not rule.own)
         return self.delay.default is not None or any(rule.pair.default is not None for rule in crossing)
@@ -225,6 +228,7 @@ def in_fleets(rules: Rules, fleets: dict[SourceName, tuple[SourceName, ...]]) ->
         rules.lull,
         tuple(fleets),
         tuple((member, fleet) for fleet, members in fleets.items() for member in members),
+        rules.as_seen,
     )
 
 

@@ -105,6 +105,7 @@ class Bounds:
     parts: tuple[_Part, ...]
     expected: tuple[SourceName, ...] | None
     fleets: tuple[tuple[SourceName, tuple[SourceName, ...]], ...]
+    as_seen: bool
 
     def __init__(self, entries: Mapping[Any, Sequence[Bound]], *, latency: Lengths | None = None) -> None:
         read = tuple((sender, receiver, tuple(bounds)) for (sender, receiver), bounds in entries.items())
@@ -116,16 +117,30 @@ class Bounds:
         _make(self, (_Entries(read), *_latency(latency)))
 
     @classmethod
-    def uniform(cls, behind: Length, *, after: Length = 0, latency: Lengths | None = None) -> Bounds:
+    def uniform(cls, behind: Lengths, *, after: Length = 0, latency: Lengths | None = None) -> Bounds:
         """Say that no row is further behind any other row that came before it, of any source.
 
-        - `behind`: how far behind, inclusive; `after`: how long it takes until that holds.
+        - `behind`: how far behind, inclusive, for all sources or by name; `after`: how long it takes until that holds.
         - `latency`: how long rows are under way at most.
 
         >>> str(Bounds.uniform("5s", after="1m"))
         'any source: at most 5s behind any other, from 1m after it on'
+        >>> str(Bounds.uniform({"JFK": "2h", ...: "10m"}))
+        'rows at most 2h (JFK), 10m (all others) behind those of any source'
         """
-        return _made(_Uniform(Bound(behind, after)), *_latency(latency))
+        return _made(_Uniform(PerSource.read(behind), after), *_latency(latency))
+
+    @classmethod
+    def disorder(cls, behind: Lengths, *, latency: Lengths | None = None) -> Bounds:
+        """Say how far rows are behind those that the same source sent before. Nothing is said of other sources.
+
+        - `behind`: how far behind, inclusive, for all sources or by name.
+        - `latency`: how long rows are under way at most; they may overtake each other on the way.
+
+        >>> str(Bounds.disorder({"JFK": "2h", ...: "10m"}))
+        'rows at most 2h (JFK), 10m (all others) behind those of the same source'
+        """
+        return _made(_Disorder(PerSource.read(behind)), *_latency(latency))
 
     @classmethod
     def patience(cls, patience: Length) -> Bounds:
@@ -236,11 +251,28 @@ class Bounds:
         >>> Bounds.in_order().only("a", "b").expected
         ('a', 'b')
         """
+        if self.as_seen:
+            hint = "call one of them: only() names sources that are waited for before they have come"
+            raise PlanError(message("only() and once_seen() contradict each other", {"only": sources}, hint))
         unknown = [name for name in self.named if name not in sources]
         if unknown or not sources:
             facts = {"named": ", ".join(map(str, unknown)), "sources": ", ".join(map(str, sources)) or "none"}
             raise PlanError(message("bounds name a source that there is not", facts, "name it, or leave its bound out"))
         return _with(self, expected=tuple(sources))
+
+    def once_seen(self) -> Bounds:
+        """Wait for a source from its first row on, though bounds name it.
+
+        Otherwise sources that are named are waited for from the beginning. The first rows of one that comes later may
+        be late then; its bounds hold from there on.
+
+        >>> str(Bounds.delay(JFK="2h").once_seen())
+        'rows arrive at most 2h (JFK) after their time; each source once seen'
+        """
+        if self.expected is not None:
+            hint = "call one of them: only() names sources that are waited for before they have come"
+            raise PlanError(message("only() and once_seen() contradict each other", {"only": self.expected}, hint))
+        return _with(self, as_seen=True)
 
     def in_fleets(self, fleets: Mapping[SourceName, Sequence[SourceName]]) -> Bounds:
         """Treat groups of sources as one source each: cheaper for thousands, a little later.
@@ -272,7 +304,8 @@ class Bounds:
             )
         made = _made(*self.parts, *other.parts)
         expected = self.expected if self.expected is not None else other.expected
-        return made if expected is None else made.only(*expected)
+        made = made if expected is None else made.only(*expected)
+        return made.once_seen() if self.as_seen or other.as_seen else made
 
     @property
     def named(self) -> tuple[SourceName, ...]:
@@ -284,12 +317,13 @@ class Bounds:
         all_of_it = Rules()
         for part in self.parts:
             all_of_it = _both(all_of_it, part.rules(units))
-        all_of_it = replace(all_of_it, latency=_stated(self.parts, units), expected=self.expected)
+        all_of_it = replace(all_of_it, latency=_stated(self.parts, units), expected=self.expected, as_seen=self.as_seen)
         return in_fleets(all_of_it, dict(self.fleets)) if self.fleets else all_of_it
 
     def __str__(self) -> str:
         words = [str(part) for part in self.parts]
         words += [f"only {', '.join(map(str, self.expected))}"] if self.expected is not None else []
+        words += ["each source once seen"] if self.as_seen else []
         words += [f"in {len(self.fleets)} fleet{'s' * (len(self.fleets) > 1)}"] if self.fleets else []
         return "; ".join(words)
 
@@ -333,16 +367,44 @@ class _Entries(_Part):
 
 @dataclass(frozen=True)
 class _Uniform(_Part):
-    bound: Bound
+    behind: PerSource[Length | None]
+    after: Length = 0
 
     def rules(self, units: Units) -> Rules:
-        return Rules((Rule(str(self), _EVERYBODY, PerSource(self.bound.pair(units))),))
+        pairs: PerSource[Pair | None] = self.behind.map(
+            lambda behind: None if behind is None else Bound(behind, self.after).pair(units)
+        )
+        return Rules((Rule(str(self), _EVERYBODY, pairs),))
+
+    @property
+    def names(self) -> tuple[SourceName, ...]:
+        return self.behind.names
 
     def __str__(self) -> str:
-        far, *when = str(self.bound).split(", ")
-        return ", ".join(
-            [f"any source: {far} {'any other' if not _is_zero(self.bound.behind) else 'than any other'}", *when]
+        if self.behind.named or self.behind.default is None:
+            when = "" if _is_zero(self.after) else f", from {_shown(self.after)} after them on"
+            return f"rows at most {_listed(self.behind)} behind those of any source{when}"
+        far, *later = str(Bound(self.behind.default, self.after)).split(", ")
+        other = "than any other" if _is_zero(self.behind.default) else "any other"
+        return ", ".join([f"any source: {far} {other}", *later])
+
+
+@dataclass(frozen=True)
+class _Disorder(_Part):
+    behind: PerSource[Length | None]
+
+    def rules(self, units: Units) -> Rules:
+        pairs: PerSource[Pair | None] = self.behind.map(
+            lambda behind: None if behind is None else Bound(behind).pair(units)
         )
+        return Rules((Rule(str(self), _EVERYBODY, pairs, own=True),))
+
+    @property
+    def names(self) -> tuple[SourceName, ...]:
+        return self.behind.names
+
+    def __str__(self) -> str:
+        return f"rows at most {_listed(self.behind)} behind those of the same source"
 
 
 @dataclass(frozen=True)
@@ -471,6 +533,7 @@ def _make(bounds: Bounds, parts: tuple[_Part, ...]) -> None:
     object.__setattr__(bounds, "parts", parts)
     object.__setattr__(bounds, "expected", None)
     object.__setattr__(bounds, "fleets", ())
+    object.__setattr__(bounds, "as_seen", False)
 
 
 def _made(*parts: _Part) -> Bounds:
@@ -481,7 +544,7 @@ def _made(*parts: _Part) -> Bounds:
 
 def _with(bounds: Bounds, **changes: Any) -> Bounds:
     other = _made(*bounds.parts)
-    for name in ("expected", "fleets"):
+    for name in ("expected", "fleets", "as_seen"):
         object.__setattr__(other, name, changes.get(name, getattr(bounds, name)))
     return other
 

@@ -39,6 +39,11 @@ BROKEN_BY: Final = 10
 SET_BY: Final = 11
 SOURCE_COLUMNS: Final = 12
 
+# Whether a source is waited for: never, always, or from its first row on.
+NEVER: Final = 0
+ALWAYS: Final = 1
+FROM_FIRST_ROW: Final = 2
+
 # What a heartbeat was set by, where it is not the number of a rule.
 BY_NOTHING: Final = -1
 BY_CLOCK: Final = -2
@@ -217,7 +222,7 @@ def _bind(everything: Table, sources: Table) -> None:
     """Find the least heartbeat of the sources that are waited for, and whose it is."""
     overall, binding = GREATEST, NONE
     for j in range(everything[SOURCES]):
-        if sources[WAITED_FOR, j] and sources[HEARTBEAT, j] < overall:
+        if sources[WAITED_FOR, j] == ALWAYS and sources[HEARTBEAT, j] < overall:
             overall, binding = sources[HEARTBEAT, j], j
     everything[BINDING] = binding
     if binding != NONE:
@@ -394,6 +399,8 @@ def _take(
         _count_rows(rules, kinds, sources, histories, delayed, counted, queues, source, tick)
     sources[LAST_TICK, source] = tick
     sources[ROWS, source] += 1
+    if sources[WAITED_FOR, source] == FROM_FIRST_ROW:
+        sources[WAITED_FOR, source] = ALWAYS
     everything[LAST_ARRIVAL] = tick
     if counts:
         _mature(rules, kinds, sources, delayed, counted, queues, source, tick)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from slackwater.kernels.progress import heartbeats as kernel
+from slackwater.kernels.progress.replay_arrivals import replay_arrivals
 from slackwater.operators.heartbeats.tables import HeartbeatState, Tables
 from slackwater.progress.instants import BEGINNING, FOREVER
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slackwater.operators.heartbeats.recording import Recording
     from slackwater.policies.bound_rules import Rules
     from slackwater.policies.per_source import SourceName
     from slackwater.progress.instants import Duration, Instant
@@ -86,7 +88,7 @@ class HeartbeatGenerator:
         self._named = {key(name): name for name in rules.named}
         self._fleet_of = {key(member): key(fleet) for member, fleet in rules.fleets}
         self._tables = Tables(rules, grid)
-        self._tables.set_up(kernel.UNSEEN, rules, _NOBODY, waited_for=rules.covers_unseen)
+        self._tables.set_up(kernel.UNSEEN, rules, _NOBODY, kernel.ALWAYS if rules.covers_unseen else kernel.NEVER)
         self.names: list[Hashable | None] = [None]
         self._places: dict[Hashable, int] = {}
         self.places_of(list(self._named) if resume is None else resume.names)
@@ -108,13 +110,20 @@ class HeartbeatGenerator:
         tables = self._tables
         if place >= tables.room:
             tables.grow()
-        known, expected = self._named.get(name, _NOBODY), self._rules.expected
-        tables.set_up(place, self._rules, known, waited_for=expected is None or known in expected)
+        known = self._named.get(name, _NOBODY)
+        tables.set_up(place, self._rules, known, self._waited_for(known))
         tables.everything[kernel.SOURCES] = place + 1
         # What was guaranteed of anybody who had not come yet was guaranteed of this one.
         for column in (kernel.HEARTBEAT, kernel.SET_BY):
             tables.sources[column, place] = tables.sources[column, kernel.UNSEEN]
         return place
+
+    def _waited_for(self, known: Hashable) -> int:
+        """From when on a source is waited for; who is not named, from its first row on: until then it is not there."""
+        expected = self._rules.expected
+        if expected is not None and known not in expected:
+            return kernel.NEVER
+        return kernel.FROM_FIRST_ROW if known is _NOBODY or self._rules.as_seen else kernel.ALWAYS
 
     # ---- what arrives, and when -----------------------------------------------------------------------------------
 
@@ -142,6 +151,36 @@ class HeartbeatGenerator:
                 all_of.counted, tick,
             )  # fmt: skip
         return self.complete_before
+
+    def release_ticks(self, recorded: Recording) -> tuple[Column, Column]:
+        """Take in a whole recording; for each row, at the end of which tick its time was complete.
+
+        Of all sources that are waited for, and of its own. A row is late if that was before the tick of its arrival.
+        FOREVER for rows that are still held when nothing moves any more.
+        """
+        sources = self.places_of(recorded.names)[recorded.codes]
+        by_source, begins = recorded.by_source(sources, len(self.names))
+        rows = len(sources)
+        of_all, of_own = np.full(rows, FOREVER, np.int64), np.full(rows, FOREVER, np.int64)
+        scratch = np.empty((2, rows + 1), np.int64)
+        tables = self._tables
+        replay_arrivals(
+            recorded.ticks, sources, recorded.times, recorded.by_time, by_source, begins, self._longest_wait(),
+            tables.everything, tables.says, tables.kinds, tables.sources, tables.histories, tables.delayed,
+            tables.counted, tables.queues, np.append(begins[:-1], 0), scratch, of_all, of_own,
+        )  # fmt: skip
+        return of_all, of_own
+
+    def _longest_wait(self) -> int:
+        """For how many ticks without rows heartbeats may still rise; NONE for ever, by the clock."""
+        tables = self._tables
+        known = tables.sources[:, : len(self.names)]
+        if (known[kernel.DELAY] != kernel.NONE).any():
+            return kernel.NONE
+        waits = tables.says[:, kernel.WAIT, : len(self.names)].max(initial=0)
+        assumed = max(tables.everything[kernel.IDLE], tables.everything[kernel.LULL])
+        # What is put together in a history comes to hold a little later, and latency is waited for twice at most.
+        return int(max(2 * (waits + known[kernel.LATENCY].max()), assumed)) + 2
 
     @property
     def tick(self) -> int:

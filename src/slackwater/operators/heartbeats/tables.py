@@ -99,7 +99,7 @@ class Tables:
         self.says, (self.sources, self.delayed, self.counted, self.queues) = says, after
         self.room *= 2
 
-    def set_up(self, place: int, rules: Rules, name: Hashable, *, waited_for: bool) -> None:
+    def set_up(self, place: int, rules: Rules, name: Hashable, waited_for: int) -> None:
         """Fill in what rules say of a source of which nothing has come."""
         grid = int(self.everything[kernel.GRID])
         latency, delay = rules.latency[name], rules.delay[name]
