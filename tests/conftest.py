@@ -100,11 +100,11 @@ class PartOperator(Operator[PartState]):
         odd, much = values % 2 == 1, values >= 100
         late, band, rest = (data.keep_rows(keep) for keep in (odd, ~odd & much, ~odd & ~much))
         late = late.with_payload(late.payload.append_column("why", pa.array(["odd"] * late.rows, pa.string())))
-        said = batch.last_punctuation()
-        promise = () if said is None else (data.punctuation(said),)
-        released = (*self._state.held, *((rest,) if promise else ()), *promise)
-        self._state = PartState(self._state.late + late.rows, () if promise else (rest,))
-        side = [(LATE, late), (band_output(1), band), *((band_output(1), one) for one in promise)]
+        punctuated = batch.last_punctuation()
+        guarantee = () if punctuated is None else (data.punctuation(punctuated),)
+        released = (*self._state.held, *((rest,) if guarantee else ()), *guarantee)
+        self._state = PartState(self._state.late + late.rows, () if guarantee else (rest,))
+        side = [(LATE, late), (band_output(1), band), *((band_output(1), one) for one in guarantee)]
         return Emission(released, tuple((output, one) for output, one in side if len(one)))
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one port

@@ -1,4 +1,4 @@
-"""Every error text by its formula: where, what was promised, what came, what to do; and the tree as it is drawn."""
+"""Every error text by its formula: where, what was guaranteed, what came, what to do; and the tree as it is drawn."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ _TEXTS: dict[str, tuple[SlackwaterError, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", _TEXTS)
-def test_a_text_says_where_what_was_promised_what_came_and_what_to_do(name: str) -> None:
+def test_a_text_says_where_what_was_guaranteed_what_came_and_what_to_do(name: str) -> None:
     """Each named constructor, once."""
     error, wanted = _TEXTS[name]
     assert isinstance(error, getattr(errors, name.split(".", maxsplit=1)[0]))
@@ -144,7 +144,7 @@ def test_a_text_says_where_what_was_promised_what_came_and_what_to_do(name: str)
 
 
 def test_a_step_that_fails_on_all_rows_together_names_no_row() -> None:
-    """Only what is known is said."""
+    """Only what is known is shown."""
     text = str(StepFailed.at("where#1", None, None, ValueError("no")))
     assert text == "step 'where#1' failed\n    cause  ValueError: no"
 

@@ -56,10 +56,10 @@ _AT_ITS_END = [(0, Insert("a", 0, 3)), (0, Punctuate(3)), (1, Adjust("a", 0, 3, 
 @settings(max_examples=300)
 @given(st.lists(st.tuples(st.integers(0, 1), _ELEMENTS), max_size=30))
 @example(_AT_ITS_END)
-def test_the_merge_in_plain_python_agrees_where_ends_meet_punctuations(told: list[tuple[int, Element]]) -> None:
-    """Whatever is told: few times, so that a punctuation often is the very end of an event."""
+def test_the_merge_in_plain_python_agrees_where_ends_meet_punctuations(sent: list[tuple[int, Element]]) -> None:
+    """Whatever is emitted: few times, so that a punctuation often is the very end of an event."""
     fast, right = PythonMerge(2), R3(2)
-    for stream, element in told:
+    for stream, element in sent:
         expected = right.take(stream, element)
         assert sorted(map(str, fast.take(stream, element))) == sorted(map(str, expected))
 

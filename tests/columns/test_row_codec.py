@@ -116,7 +116,7 @@ def test_rows_without_columns_are_all_equal() -> None:
     assert codec.decode(codec.encode(batch)).num_rows == 2
 
 
-def test_a_type_that_cannot_be_told_apart_is_refused() -> None:
+def test_a_type_that_cannot_be_distinguished_is_refused() -> None:
     """When the codec is made."""
     union = pa.dense_union([pa.field("a", pa.int64())])
     with pytest.raises(SchemaMismatch, match="can be compared"):
@@ -131,7 +131,7 @@ _VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 
 
 @given(st.lists(st.tuples(*(values for _, values in _VALUES.values())), max_size=12))
-def test_bytes_tell_rows_apart_as_python_does(rows: list[tuple[Any, ...]]) -> None:
+def test_bytes_distinguish_rows_as_python_does(rows: list[tuple[Any, ...]]) -> None:
     """Neighbouring columns of varying length do not run into each other."""
     arrays = [pa.array([row[i] for row in rows], kind) for i, (kind, _) in enumerate(_VALUES.values())]
     batch = pa.RecordBatch.from_arrays(arrays, names=list(_VALUES))

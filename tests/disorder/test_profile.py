@@ -74,7 +74,7 @@ def test_columns_longer_than_a_block_are_counted_exactly() -> None:
 
 
 def test_the_extremes_of_int64_do_not_overflow() -> None:
-    """The greatest lateness there can be is more than int64 holds, and is told."""
+    """The greatest lateness there can be is more than int64 holds, and is shown."""
     profile = DisorderProfile.of(_column([FOREVER - 1, BEGINNING]))
     assert profile.lateness[1.0] == FOREVER - 1 - BEGINNING
     assert profile.inversions == 1
@@ -88,7 +88,7 @@ def test_no_events_have_no_disorder() -> None:
     assert "late" in str(profile)
 
 
-def test_a_stream_tells_its_disorder() -> None:
+def test_a_stream_sends_its_disorder() -> None:
     """disorder() reads the stream and measures the times of its events, where() and all."""
     rows = [{"at": at} for at in (2, 6, 5, 1, 4, 3, 7, 8)]
     profile = sw.stream(rows, time="at").disorder()

@@ -81,11 +81,11 @@ def test_kept_rows_are_the_marked_rows_and_every_punctuation(batch: EventBatch, 
 def test_data_and_punctuations_are_the_two_parts_of_a_batch(batch: EventBatch) -> None:
     """Nothing is in both, and nothing is in neither."""
     elements = _spelled(batch)
-    promises = [element.complete_before for element in elements if isinstance(element, Punctuate)]
+    guarantees = [element.complete_before for element in elements if isinstance(element, Punctuate)]
     assert _spelled(batch.data()) == [element for element in elements if not isinstance(element, Punctuate)]
-    assert batch.punctuations().tolist() == promises
-    assert batch.last_punctuation() == (promises[-1] if promises else None)
-    assert len(batch) == batch.rows + len(promises)
+    assert batch.punctuations().tolist() == guarantees
+    assert batch.last_punctuation() == (guarantees[-1] if guarantees else None)
+    assert len(batch) == batch.rows + len(guarantees)
 
 
 @given(_streams())
@@ -165,7 +165,7 @@ def test_an_empty_batch_is_a_batch() -> None:
 
 @pytest.mark.parametrize("instant", [BEGINNING, 0, FOREVER])
 def test_a_punctuation_may_be_anywhere_in_time(instant: int) -> None:
-    """From the beginning, which promises nothing, to the end of the stream."""
+    """From the beginning, which guarantees nothing, to the end of the stream."""
     batch = _batch("a").punctuation(instant)
     batch.check()
     assert _spelled(batch) == [Punctuate(instant)]

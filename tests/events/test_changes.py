@@ -78,8 +78,8 @@ def test_what_is_shown_is_read_back_as_the_same_elements(rows: list[dict[str, An
     shown = log.show(batch)
     assert shown.schema == log.shown
     again = ChangeSchema.of_changes(shown.schema, time="at", until=None if points else "until").read(shown, "log")
-    told = [one for one in elements_of(batch) if not isinstance(one, Punctuate)]
-    assert list(elements_of(again)) == told
+    sent = [one for one in elements_of(batch) if not isinstance(one, Punctuate)]
+    assert list(elements_of(again)) == sent
 
 
 @given(rows=_rows())
@@ -150,7 +150,7 @@ def _refusal(error: type[Exception], *rows: dict[str, Any], **changes: Any) -> s
     return str(refused.value)
 
 
-def test_a_row_that_is_no_change_is_named_with_what_was_promised_and_what_came() -> None:
+def test_a_row_that_is_no_change_is_named_with_what_was_guaranteed_and_what_came() -> None:
     """A word that nobody knows, and none at all."""
     good = {"change": "insert", "at": 1, "until": 2, "x": "a"}
     assert _refusal(BadElement, good, {"change": "upsert", "at": 3}) == (
@@ -185,7 +185,7 @@ def test_what_is_not_looked_at_cannot_be_wrong() -> None:
     assert len(_schema().read(_table(rows), "source")) == 3
 
 
-def test_what_the_stream_said_not_to_have_is_refused() -> None:
+def test_what_the_stream_declared_not_to_have_is_refused() -> None:
     """Adjusts of events that happen at one time; punctuations where there are none."""
     columns = pa.schema({"change": pa.string(), "at": pa.int64()})
     with pytest.raises(BadElement, match="events that happen at one time"):
@@ -215,8 +215,8 @@ def test_columns_that_cannot_do_are_refused_when_the_stream_is_made() -> None:
 
 def test_elements_made_by_hand_are_shown() -> None:
     """An adjust, a removal of an event whose end was not known, and an insert."""
-    told: list[Element] = [Insert(("a",), 1, FOREVER), Adjust(("a",), 1, FOREVER, 4), Adjust(("a",), 1, 4, 1)]
-    log = ChangeLog(_schema()).show(batch_of(told, _PAYLOAD)).to_pylist()
+    sent: list[Element] = [Insert(("a",), 1, FOREVER), Adjust(("a",), 1, FOREVER, 4), Adjust(("a",), 1, 4, 1)]
+    log = ChangeLog(_schema()).show(batch_of(sent, _PAYLOAD)).to_pylist()
     assert [(row["change"], row["until"], row["until_before"]) for row in log] == [
         ("insert", None, None),
         ("adjust", 4, None),

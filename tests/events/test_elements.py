@@ -91,7 +91,7 @@ def test_a_string_that_looks_like_not_a_number_is_a_string(text: str) -> None:
 
 
 def test_no_elements_make_an_empty_batch_of_the_schema() -> None:
-    """Nothing said is something to stand for."""
+    """Nothing stated is something to stand for."""
     batch = batch_of([], _NAMES)
     batch.check()
     assert len(batch) == 0

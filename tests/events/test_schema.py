@@ -129,7 +129,7 @@ def test_payload_columns_come_back_unchanged(name: str) -> None:
     ]
 
 
-def test_fields_keep_what_was_said_about_them() -> None:
+def test_fields_keep_what_was_stated_about_them() -> None:
     """Columns that cannot be null stay such, the time column too."""
     fields = [pa.field("at", pa.int64(), nullable=False), pa.field("x", pa.string(), nullable=False)]
     schema = EventSchema.of(pa.schema(fields), time="at")

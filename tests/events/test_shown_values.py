@@ -172,14 +172,14 @@ def test_a_row_of_very_many_columns_is_shortened() -> None:
 
 def test_elements_are_written_as_their_own_text_says() -> None:
     """The same text as that of the element itself."""
-    said: list[Element] = [
+    sent: list[Element] = [
         Insert(("a", 1), 3, 4),
         Adjust(("a", 1), 3, 4, 2**63 - 1),
         Punctuate(5),
         Punctuate(2**63 - 1),
     ]
-    batch = batch_of(said, pa.schema({"x": pa.string(), "y": pa.int64()}))
-    assert [show_element(batch, at) for at in range(4)] == [str(one) for one in said]
+    batch = batch_of(sent, pa.schema({"x": pa.string(), "y": pa.int64()}))
+    assert [show_element(batch, at) for at in range(4)] == [str(one) for one in sent]
     alone = batch_of([Insert(("a",), 3, 4)], pa.schema({"x": pa.string()}))
     assert show_element(alone, 0) == "insert(('a',), 3, 4)"
 

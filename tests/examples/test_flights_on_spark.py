@@ -58,19 +58,19 @@ def _made_up_flights(seed: int, days: int = 20) -> pd.DataFrame:
 
 
 def _run_in_process(folder: Path) -> None:
-    """Do what the query on Spark does with the files of a folder; its end is not told, as that of a stream."""
+    """Do what the query on Spark does with the files of a folder; its end is not known, as that of a stream."""
     sources = [sw.PushSource(_SCHEMA, name=name) for name in example.AIRPORTS]
     airports = [sw.stream(source, time="departed") for source in sources]
     counts = example.hourly_counts(airports)
     late: list[pa.RecordBatch] = []
-    told: list[list[pa.RecordBatch]] = [[] for _ in counts]
-    taken = [(stream, batches.append) for stream, batches in zip(counts, told, strict=True)]
+    emitted: list[list[pa.RecordBatch]] = [[] for _ in counts]
+    taken = [(stream, batches.append) for stream, batches in zip(counts, emitted, strict=True)]
     with sw.Query(taken, clock=sw.ManualClock(), on_late=late.append) as query:
         for number in range(example.FILES):
             for source, name in zip(sources, example.AIRPORTS, strict=True):
                 source.push(pq.read_table(folder / name / f"{number:02}.parquet").cast(_SCHEMA).combine_chunks())
             query.work()
-        for batches, patience in zip(told, example.PATIENCES, strict=True):
+        for batches, patience in zip(emitted, example.PATIENCES, strict=True):
             _write(folder / f"counts {patience}", batches)
         _write(folder / "late", late)
 
@@ -163,7 +163,7 @@ def _change(file: Path, by: list[int]) -> None:
 def test_a_wrong_sum_is_an_error(
     finished: tuple[pd.DataFrame, Path], tmp_path: Path, spoil: Callable[[Path], Any], file: str
 ) -> None:
-    """What agreed does not agree any more once something was forgotten, told twice or changed."""
+    """What agreed does not agree any more once something was forgotten, emitted twice or changed."""
     flights, folder = finished
     spoilt = shutil.copytree(folder, tmp_path / "spoilt")
     spoil(spoilt / file)

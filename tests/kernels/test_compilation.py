@@ -111,7 +111,7 @@ def test_the_library_works_where_nothing_can_be_written(tmp_path: Path, temporar
     env |= {"TMPDIR": str(tmp_path / "temporary")} if temporary == "some" else {}
     patch = "" if temporary == "some" else "import tempfile; tempfile.gettempdir = lambda: '/proc/nowhere'; "
     count = "import slackwater, numpy; from slackwater.kernels.sorting.measure_disorder import count_runs; "
-    said = f"{patch}{count}print(count_runs(numpy.array([3, 1, 2])))"
-    found = subprocess.run([sys.executable, "-c", said], env=env, cwd=tmp_path, capture_output=True, text=True)  # noqa: S603, PLW1510
+    program = f"{patch}{count}print(count_runs(numpy.array([3, 1, 2])))"
+    found = subprocess.run([sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True)  # noqa: S603, PLW1510
     assert found.stdout == "2\n", found.stderr
     assert bool(list((tmp_path / "temporary").rglob("*count_falls*"))) is (temporary == "some")

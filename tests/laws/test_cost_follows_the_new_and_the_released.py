@@ -110,13 +110,13 @@ def _bytes_used_for_ten_ties(known: int) -> int:
     more = EventBatch.inserts(pa.record_batch({"v": np.arange(known, known + 10)}), np.zeros(10, np.int64))
     merge.on_batch(0, more)  # which may make a set grow: the next ten find room
     tracemalloc.start()
-    told = merge.on_batch(1, more)
+    emitted = merge.on_batch(1, more)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert not sum(batch.rows for batch in told.batches)
+    assert not sum(batch.rows for batch in emitted.batches)
     return most
 
 
 def test_a_merge_that_knows_fifty_times_as_many_ties_works_no_more() -> None:
-    """The sets of rows that replicas have told are looked into, not united or copied."""
+    """The sets of rows that replicas have sent are looked into, not united or copied."""
     assert _bytes_used_for_ten_ties(50_500) < 2 * _bytes_used_for_ten_ties(1_000)

@@ -88,11 +88,11 @@ def test_rows_into_a_sort_are_rows_out_late_and_held_after_every_step(
         more = True
         while more:
             more = query.step()
-            judged, ordered = (query.counters()[step] for step in ("punctuate#1", "sort#1"))
-            assert judged.rows_in + source.waiting == pushed
-            assert judged.rows_in == judged.rows_out + judged.late
-            assert ordered.rows_in == judged.rows_out == len(delivered) + ordered.buffered
-            assert len(diverted) == (judged.late if late == sw.Late.divert() else 0)
+            checked, ordered = (query.counters()[step] for step in ("punctuate#1", "sort#1"))
+            assert checked.rows_in + source.waiting == pushed
+            assert checked.rows_in == checked.rows_out + checked.late
+            assert ordered.rows_in == checked.rows_out == len(delivered) + ordered.buffered
+            assert len(diverted) == (checked.late if late == sw.Late.divert() else 0)
     query.close()
     assert len(delivered) + query.counters()["punctuate#1"].late == pushed
     assert len({*delivered, *diverted}) == len(delivered) + len(diverted)
@@ -157,12 +157,12 @@ def test_rows_into_deduplicate_are_rows_out_late_held_and_duplicates_after_every
         more = True
         while more:
             more = query.step()
-            judged, kept = (query.counters()[step] for step in ("punctuate#1", "deduplicate#1"))
-            assert judged.rows_in + source.waiting == pushed == source.waiting + judged.rows_out + judged.late
-            assert kept.rows_in == judged.rows_out == len(delivered) + kept.buffered + kept.duplicates
+            checked, kept = (query.counters()[step] for step in ("punctuate#1", "deduplicate#1"))
+            assert checked.rows_in + source.waiting == pushed == source.waiting + checked.rows_out + checked.late
+            assert kept.rows_in == checked.rows_out == len(delivered) + kept.buffered + kept.duplicates
     query.close()
-    judged, kept = (query.counters()[step] for step in ("punctuate#1", "deduplicate#1"))
-    assert pushed == len(delivered) + judged.late + kept.duplicates
+    checked, kept = (query.counters()[step] for step in ("punctuate#1", "deduplicate#1"))
+    assert pushed == len(delivered) + checked.late + kept.duplicates
     assert len({*delivered, *diverted}) == len(delivered) + len(diverted)
 
 

@@ -1,4 +1,4 @@
-"""A row is late when it comes after a punctuation that promised its time was over, and never otherwise."""
+"""A row is late when it comes after a punctuation that guaranteed its time was over, and never otherwise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _stream(times: list[int]) -> sw.DisorderedStream:
     return sw.stream(pa.table(columns, schema=ROWS), time="at")
 
 
-def _dealt(times: list[int], patiences: list[int], every: sw.Every) -> SplitByLateness:
+def _split(times: list[int], patiences: list[int], every: sw.Every) -> SplitByLateness:
     rows = [Insert((number,), at, at + 1) for number, at in enumerate(times)]
     return punctuate_oracle([rows], patiences, every.resolved(calendar=False), sw.Late.divert(), points=True)
 
@@ -42,18 +42,18 @@ def _numbers(elements: Iterable[Element]) -> list[int]:
 def test_stream_i_has_exactly_the_events_that_are_no_later_than_patience_i(
     times: list[int], patiences: list[int], every: sw.Every
 ) -> None:
-    """As an oracle deals them, row by row; the late output has the others, with the bound they missed."""
-    dealt = _dealt(times, patiences, every)
+    """As an oracle splits them, row by row; the late output has the others, with the bound they missed."""
+    split = _split(times, patiences, every)
     results = _stream(times).in_bands(*patiences, every=every).run()
     for band, result in enumerate(results):
-        expected = [number for one in dealt.bands[: band + 1] for number in _numbers(one)]
+        expected = [number for one in split.bands[: band + 1] for number in _numbers(one)]
         assert result.table.column("v").to_pylist() == sorted(expected, key=lambda number: (times[number], number))
     late = [(row["v"], row["late_bound"], row["late_by"]) for row in results[0].late.to_pylist()]
-    assert late == [row.payload for row in dealt.diverted]
+    assert late == [row.payload for row in split.diverted]
 
 
 @given(times=_TIMES, patiences=_PATIENCES)
-def test_lateness_is_judged_row_by_row_if_every_row_is_an_instant(times: list[int], patiences: list[int]) -> None:
+def test_lateness_is_checked_row_by_row_if_every_row_is_an_instant(times: list[int], patiences: list[int]) -> None:
     """Then stream i has the rows whose lateness is at most patience i: no oracle needs to remember more."""
     lateness = [max(times[: number + 1]) - at for number, at in enumerate(times)]
     for patience, result in zip(
@@ -67,7 +67,7 @@ def test_lateness_is_judged_row_by_row_if_every_row_is_an_instant(times: list[in
 def test_the_last_band_is_the_batch_answer_over_all_events_that_are_not_late(
     times: list[int], patiences: list[int], every: sw.Every, size: int
 ) -> None:
-    """Whatever the early bands said: the same windows, keys and sums as over a sorted table of these events."""
+    """Whatever the early bands emitted: the same windows, keys and sums as over a sorted table of these events."""
     what: dict[str, Any] = {"n": sw.count(), "total": sw.sum("v"), "top": sw.top_k("v", 2)}
     final = _stream(times).tumbling(size).group_by("k").in_bands(*patiences, every=every, **what).run()[-1]
     late = set(final.late.column("v").to_pylist())

@@ -72,8 +72,8 @@ def _stream() -> sw.DisorderedStream:
 
 def _changes(rows: int, **options: Any) -> sw.RevisedStream:
     """Events that are all removed again, and then a punctuation."""
-    told = [{"change": word, "at": at} for word in ("insert", "remove") for at in range(rows)]
-    return sw.changes([*told, {"change": "punctuate", "at": rows}], time="at", **options)
+    sent = [{"change": word, "at": at} for word in ("insert", "remove") for at in range(rows)]
+    return sw.changes([*sent, {"change": "punctuate", "at": rows}], time="at", **options)
 
 
 def _peak(stream: Any, step: str) -> int:
@@ -98,15 +98,15 @@ def test_the_peaks_of_one_large_batch_are_what_was_held_while_it_was_worked_on()
 
 
 def _stream_of_changes(rows: int) -> sw.RevisedStream:
-    told = [{"change": "insert", "at": at} for at in range(rows)]
-    return sw.changes([*told, {"change": "punctuate", "at": rows}], time="at")
+    sent = [{"change": "insert", "at": at} for at in range(rows)]
+    return sw.changes([*sent, {"change": "punctuate", "at": rows}], time="at")
 
 
 @pytest.mark.parametrize("keyed", [False, True])
 def test_a_merge_counts_what_lived_between_two_elements_of_a_batch(keyed: bool) -> None:
     """All events are frozen by the punctuation that ends the batch; without it they would be held."""
-    told = [{"change": "insert", "at": at} for at in range(40)]
-    rows = [*told, {"change": "punctuate", "at": 40}, *({"change": "insert", "at": at} for at in (41, 42))]
+    sent = [{"change": "insert", "at": at} for at in range(40)]
+    rows = [*sent, {"change": "punctuate", "at": 40}, *({"change": "insert", "at": at} for at in (41, 42))]
     replicas = [sw.changes([*rows, {"change": "punctuate", "at": 50}], time="at", keyed=keyed) for _ in range(2)]
     assert _peak(sw.merge_replicas(*replicas), "merge_replicas") == 40
 
@@ -139,12 +139,12 @@ def test_batches_of_one_row_show_the_same_peak_of_a_merge() -> None:
     """What lives at once does not depend on how elements are cut."""
     schema = pa.schema({"change": pa.string(), "at": pa.int64()})
     rng = Random(11)
-    told = sorted(range(80), key=lambda at: at + rng.randrange(9))
+    sent = sorted(range(80), key=lambda at: at + rng.randrange(9))
     rows: list[dict[str, Any]] = []
-    for place, at in enumerate(told):
+    for place, at in enumerate(sent):
         rows.append({"change": "insert", "at": at})
         if place % 10 == 9:
-            rows.append({"change": "punctuate", "at": min(told[place + 1 :], default=90)})
+            rows.append({"change": "punctuate", "at": min(sent[place + 1 :], default=90)})
     peaks = []
     for batch_rows in (1, 7, 1_000):
         replicas = [sw.changes(rows, time="at", schema=schema) for _ in range(2)]

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 def test_punctuations_never_go_back_and_are_never_contradicted(
     case: TortureCase, data: st.DataObject, seed: int
 ) -> None:
-    """Whatever an operator is fed, its output keeps its own promises."""
+    """Whatever an operator is fed, its output keeps its own guarantees."""
     streams = data.draw(case.streams)
-    said = drive(case, schedule(streams, Cut.RANDOM, Random(seed)), len(streams), restore=False)
-    assert_lawful(said, ordered=case.ordered)
+    emitted = drive(case, schedule(streams, Cut.RANDOM, Random(seed)), len(streams), restore=False)
+    assert_lawful(emitted, ordered=case.ordered)
 
 
 def _outputs(emission: Emission) -> list[tuple[int, EventBatch]]:
@@ -46,25 +46,25 @@ def _outputs(emission: Emission) -> list[tuple[int, EventBatch]]:
     every=st.sampled_from([sw.Every.rows(1), sw.Every.rows(4), sw.Every.time(5), sw.Every.batch()]),
     late=st.sampled_from([sw.Late.divert(), sw.Late.drop(), sw.Late.adjust()]),
 )
-def test_promises_made_of_patience_are_kept_from_end_to_end(
+def test_guarantees_made_of_patience_are_kept_from_end_to_end(
     data: st.DataObject, patiences: list[int], every: sw.Every, late: sw.Late
 ) -> None:
     """Punctuated, sorted and summed up in bands: on every arc, and though rows come as late as they like."""
     batch = data.draw(disordered_batches(POINTS.payload, punctuated=False))
-    judge = PunctuateOperator(POINTS, patiences, every.resolved(calendar=False), late)
+    check = PunctuateOperator(POINTS, patiences, every.resolved(calendar=False), late)
     sorts = [SortOperator(POINTS) for _ in patiences]
     answers = BandedAggregateOperator(POINTS, ("k",), {"n": sw.count()}, len(patiences))
-    said: dict[tuple[str, int], list[EventBatch]] = {}
+    emitted: dict[tuple[str, int], list[EventBatch]] = {}
     for part in [*data.draw(batch_cuts(batch)), None]:
-        dealt: list[tuple[int, EventBatch | None]] = [(band, None) for band in range(len(sorts))]
+        split: list[tuple[int, EventBatch | None]] = [(band, None) for band in range(len(sorts))]
         if part is not None:
-            dealt = list(_outputs(judge.on_batch(0, part)))
-        for band, rows in dealt:
+            split = list(_outputs(check.on_batch(0, part)))
+        for band, rows in split:
             ordered = sorts[band].on_end(0) if rows is None else sorts[band].on_batch(0, rows)
-            said.setdefault(("punctuate", band), []).extend([] if rows is None else [rows])
-            said.setdefault(("sort", band), []).extend(ordered.batches)
+            emitted.setdefault(("punctuate", band), []).extend([] if rows is None else [rows])
+            emitted.setdefault(("sort", band), []).extend(ordered.batches)
             for one in ordered.batches:
                 for number, answer in _outputs(answers.on_batch(band, one)):
-                    said.setdefault(("answer", number), []).append(answer)
-    for (step, _), batches in said.items():
+                    emitted.setdefault(("answer", number), []).append(answer)
+    for (step, _), batches in emitted.items():
         assert_lawful(batches, ordered=step != "punctuate")

@@ -33,8 +33,8 @@ def _doubled(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch({**columns, "twice": pa.array([2 * v for v in rows["v"].to_pylist()], pa.int64())})
 
 
-def _judged_behind(windows: sw.DisorderedStream, **options: Any) -> list[sw.OrderedStream]:
-    """Judge lateness by the times of windows; users' own plans judge by the times before them."""
+def _checked_behind(windows: sw.DisorderedStream, **options: Any) -> list[sw.OrderedStream]:
+    """Check lateness by the times of windows; users' own plans check by the times before them."""
     return [sw.OrderedStream(Sort(Punctuate(windows.node, Lateness((5,), options["every"], options["late"]))))]
 
 
@@ -46,11 +46,11 @@ PLANS: dict[str, Callable[..., Sequence[sw.OrderedStream]]] = {
     "a function over rows": lambda s, **how: [s.map_batches(_doubled).sort(5, **how)],
     "windows, then sort": lambda s, **how: [s.tumbling(7).sort(5, **how)],
     "overlapping windows, then sort": lambda s, **how: [s.hopping(9, 4).sort(5, **how)],
-    "tumbling windows before the patience": lambda s, **how: _judged_behind(s.tumbling(7), **how),
-    "hopping windows before the patience": lambda s, **how: _judged_behind(s.hopping(9, 4), **how),
-    "windows with gaps before the patience": lambda s, **how: _judged_behind(s.hopping(3, 5), **how),
-    "sliding windows before the patience": lambda s, **how: _judged_behind(s.sliding(6), **how),
-    "windows of windows before the patience": lambda s, **how: _judged_behind(s.tumbling(4).sliding(6), **how),
+    "tumbling windows before the patience": lambda s, **how: _checked_behind(s.tumbling(7), **how),
+    "hopping windows before the patience": lambda s, **how: _checked_behind(s.hopping(9, 4), **how),
+    "windows with gaps before the patience": lambda s, **how: _checked_behind(s.hopping(3, 5), **how),
+    "sliding windows before the patience": lambda s, **how: _checked_behind(s.sliding(6), **how),
+    "windows of windows before the patience": lambda s, **how: _checked_behind(s.tumbling(4).sliding(6), **how),
     "counts": lambda s, **how: [s.sort(5, **how).tumbling(7).group_by("k").aggregate(n=sw.count())],
     "bands": lambda s, **how: list(s.in_bands(2, 5, 12, **how)),
     "bands of counts": lambda s, **how: list(s.tumbling(7).group_by("k").in_bands(2, 5, 12, n=sw.count(), **how)),
@@ -64,7 +64,7 @@ class _Given:
     mains: list[Rows]
     late: Rows = field(default_factory=list)
     counted_late: int = 0
-    judged_rows: tuple[int, int] = (0, 0)
+    checked_rows: tuple[int, int] = (0, 0)
     """How many rows have come to the step with the patience, and left it."""
 
 
@@ -79,8 +79,8 @@ def _run(name: str, pushes: list[Rows], *, batch_rows: int = 1_000, **how: Any) 
             query.work()
         source.close()
         query.run_to_end()
-        judged = query.counters()["punctuate#1"]
-    given.counted_late, given.judged_rows = judged.late, (judged.rows_in, judged.rows_out)
+        checked = query.counters()["punctuate#1"]
+    given.counted_late, given.checked_rows = checked.late, (checked.rows_in, checked.rows_out)
     return given
 
 
@@ -135,7 +135,7 @@ def test_the_outputs_are_those_of_the_other_rows(
     assert all(row["late_bound"] is None for row in diverted)
     assert all(row[time] is None for row in diverted for time in row if time in {"at", "window_start", "window_end"})
     assert ours.counted_late == others.counted_late + len(untimed)
-    came, went = ours.judged_rows
+    came, went = ours.checked_rows
     assert came == went + ours.counted_late
     if name == "sort" and late == sw.Late.divert():
         assert _spelled([{key: row[key] for key in _SCHEMA.names} for row in diverted]) == _spelled(untimed)
@@ -185,7 +185,7 @@ def test_the_first_one_stops_a_query_that_refuses_late_rows(
 
 
 @given(pushes=_PUSHES)
-def test_late_rows_can_be_judged_again(pushes: list[list[tuple[int | None, int | None]]]) -> None:
+def test_late_rows_can_be_checked_again(pushes: list[list[tuple[int | None, int | None]]]) -> None:
     """What had no time before has none now."""
     table = pa.Table.from_pylist([row for push in _rows(pushes) for row in push], _SCHEMA)
     late = sw.stream(table, time="at", untimed_is_late=True).sort(5, every=sw.Every.rows(2)).late

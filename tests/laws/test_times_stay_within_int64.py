@@ -78,7 +78,7 @@ def test_events_are_in_the_windows_that_whole_numbers_say(at: list[int], size: i
 
 
 @given(rows, st.sampled_from([0, *LENGTHS]), st.sampled_from(LENGTHS), st.sampled_from([*CadenceUnit]))
-def test_patience_near_the_beginning_of_time_is_no_promise(
+def test_patience_near_the_beginning_of_time_is_no_guarantee(
     at: list[int], patience: int, every: int, unit: CadenceUnit
 ) -> None:
     """Sorted rows, late rows and how late they are: those of whole numbers."""
@@ -170,10 +170,10 @@ def test_any_column_is_sorted_whatever_its_range(column: list[int], copies: int)
 
 @given(st.lists(times, min_size=1, max_size=5), st.sampled_from([0, *LENGTHS]), st.sampled_from([0, *LENGTHS]))
 def test_replicas_may_lag_by_any_length(at: list[int], lag: int, patience: int) -> None:
-    """However far the output stays behind, and however patient each replica is, every event is told once."""
+    """However far the output stays behind, and however patient each replica is, every event is emitted once."""
     ordered = [_stream(sorted(at)).assume_ordered() for _ in range(2)]
-    told = sw.merge_replicas(*ordered, agreement=sw.Agreement.first().lagging(lag)).settle().run().table
-    assert told["at"].to_pylist() == sorted(at)
+    emitted = sw.merge_replicas(*ordered, agreement=sw.Agreement.first().lagging(lag)).settle().run().table
+    assert emitted["at"].to_pylist() == sorted(at)
     assume(max(at) < FOREVER - 1)  # an event without an end has a law of its own
     named = _stream(sorted(at), who=["blue"] * len(at))
     if max(at) == BEGINNING:
@@ -186,7 +186,7 @@ def test_replicas_may_lag_by_any_length(at: list[int], lag: int, patience: int) 
 
 @pytest.mark.parametrize("skew", ["0s", "1s", "9223372036854775807us"])
 @pytest.mark.parametrize("at", [BEGINNING + 1, -HALF, 0, HALF, FOREVER - 1])
-def test_a_promise_by_the_clock_stays_within_int64(at: int, skew: str) -> None:
+def test_a_guarantee_by_the_clock_stays_within_int64(at: int, skew: str) -> None:
     """The newest time + elapsed - skew, held at the ends; FOREVER is left to the end of the source."""
     clock = sw.ManualClock(5_000_000)
     source = sw.PushSource({"at": pa.timestamp("us")}, name="far")

@@ -75,7 +75,7 @@ def test_a_refused_batch_leaves_no_trace() -> None:
     assert operator.snapshot() == 5
 
 
-def test_a_punctuation_may_promise_less_than_the_events_have_shown() -> None:
+def test_a_punctuation_may_guarantee_less_than_the_events_have_shown() -> None:
     """It is late, not wrong."""
     operator = AssumeOrderedOperator(_SCHEMA)
     batch = EventBatch.concat([_events(5), _events().punctuation(3), _events(5)])
@@ -111,13 +111,13 @@ def test_strictly_ordered_means_that_no_two_events_have_one_time(cut: int) -> No
     """Wherever batches are cut; what a punctuation names may still come, once."""
     schema = EventSchema.of(pa.schema({"at": pa.int64(), "x": pa.int64()}), time="at")
     payload = pa.schema({"x": pa.int64()})
-    said: list[Element] = [Insert((1,), 4), Punctuate(6), Insert((2,), 6), Insert((3,), 6)]
+    sent: list[Element] = [Insert((1,), 4), Punctuate(6), Insert((2,), 6), Insert((3,), 6)]
     step = AssumeOrderedOperator(schema, strictly=True)
-    step.on_batch(0, batch_of(said[:cut], payload))
+    step.on_batch(0, batch_of(sent[:cut], payload))
     step = AssumeOrderedOperator(schema, "assume_ordered", step.snapshot(), strictly=True)
     with pytest.raises(BrokenOrder):
-        step.on_batch(0, batch_of(said[cut:], payload))
-    AssumeOrderedOperator(schema).on_batch(0, batch_of(said, payload))
+        step.on_batch(0, batch_of(sent[cut:], payload))
+    AssumeOrderedOperator(schema).on_batch(0, batch_of(sent, payload))
 
 
 def test_ties_of_plain_events_are_refused_too() -> None:

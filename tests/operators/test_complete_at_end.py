@@ -30,23 +30,23 @@ _REVISED = Presentation(disorder=5, early_values=0.5, removed_extras=0.3, punctu
     cut=st.integers(1, 5),
     restore=st.booleans(),
 )
-def test_everything_passes_but_promises_that_say_too_much(
+def test_everything_passes_but_guarantees_that_say_too_much(
     table: TemporalTable, seed: int, at_end: int, cut: int, restore: bool
 ) -> None:
     """More than the end may say; of an end that says nothing, that nothing will ever follow."""
-    told = present(table, seed, _REVISED)
+    sent = present(table, seed, _REVISED)
     operator = CompleteAtEndOperator(_NO_ROWS, at_end)
     out: list[Element] = []
-    for first in range(0, len(told), cut):
+    for first in range(0, len(sent), cut):
         if restore:
             operator = CompleteAtEndOperator(_NO_ROWS, at_end, operator.snapshot())
-        for batch in operator.on_batch(0, batch_of(told[first : first + cut], _PAYLOAD)).batches:
+        for batch in operator.on_batch(0, batch_of(sent[first : first + cut], _PAYLOAD)).batches:
             batch.check()
             out += elements_of(batch)
     most = FOREVER - 1 if at_end == BEGINNING else at_end
-    expected = [one for one in told if not (isinstance(one, Punctuate) and one.complete_before > most)]
+    expected = [one for one in sent if not (isinstance(one, Punctuate) and one.complete_before > most)]
     assert out == expected
-    said = max((one.complete_before for one in expected if isinstance(one, Punctuate)), default=BEGINNING)
+    punctuated_until = max((one.complete_before for one in expected if isinstance(one, Punctuate)), default=BEGINNING)
     at_last = [one for batch in operator.on_end(0).batches for one in elements_of(batch)]
-    assert at_last == ([Punctuate(at_end)] if at_end > said else [])
+    assert at_last == ([Punctuate(at_end)] if at_end > punctuated_until else [])
     assert operator.on_end(0).batches == ()

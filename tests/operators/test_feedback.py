@@ -1,4 +1,4 @@
-"""Feedback: whatever is said to be of no interest, whenever, changes nothing of what is; and no punctuation."""
+"""Feedback: whatever is declared to be of no interest, whenever, changes nothing of what is; and no punctuation."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ _LEAVE_OUT = (
     *(WhereOperator, SelectOperator, MapBatchesOperator, WindowOperator),
     *(AggregateOperator, SortOperator, MapWindowsOperator),
 )
-"""Operators that leave out rows themselves. The others tell their inputs, and let pass what comes all the same."""
+"""Operators that leave out rows themselves. The others inform their inputs, and let pass what comes all the same."""
 
 _BOUNDS = st.dictionaries(st.integers(0, 60), st.integers(-3, 55), max_size=5)
-"""Feedback: before which call what is said. Bounds may go back, which says nothing."""
+"""Feedback: before which call what is declared. Bounds may go back, which says nothing."""
 
 
 def _end_of(element: Element) -> Instant:
@@ -68,8 +68,8 @@ def _end_of(element: Element) -> Instant:
 
 
 @dataclass
-class _Said:
-    """What an operator said in one call, and what was of interest then."""
+class _Emitted:
+    """What an operator emitted in one call, and what was of interest then."""
 
     bound: Instant
     batches: list[EventBatch]
@@ -94,10 +94,10 @@ def _drive(
     *,
     restored_at: Iterable[int] = (),
     left_out: Random | None = None,
-) -> list[_Said]:
+) -> list[_Emitted]:
     """Feed an operator, with feedback before some calls; leave out, by chance, what it says is of no interest."""
     operator, bound, restored_at = case.build(None), BEGINNING, set(restored_at)
-    said: list[_Said] = []
+    emitted: list[_Emitted] = []
     for number, (port, came) in enumerate(calls):
         if number in restored_at:
             operator = case.build(operator.snapshot())
@@ -108,9 +108,9 @@ def _drive(
         batch = came if came is None or left_out is None else _without_some(operator, port, came, left_out)
         emission = operator.on_end(port) if batch is None else operator.on_batch(port, batch)
         operator.check()
-        said.append(_Said(bound, list(emission.batches)))
+        emitted.append(_Emitted(bound, list(emission.batches)))
     assert operator.buffered() == 0
-    return said
+    return emitted
 
 
 def _without_some(operator: Operator[Any], port: Port, batch: EventBatch, rng: Random) -> EventBatch:
@@ -121,8 +121,8 @@ def _without_some(operator: Operator[Any], port: Port, batch: EventBatch, rng: R
     return batch.keep_rows(np.array(keep, dtype=bool)) if rows else batch
 
 
-def _past(said: Iterable[_Said], bound: Instant) -> Counter[Element]:
-    return Counter(event for one in said for event in one.events.elements() if _end_of(event) > bound)
+def _past(emitted: Iterable[_Emitted], bound: Instant) -> Counter[Element]:
+    return Counter(event for one in emitted for event in one.events.elements() if _end_of(event) > bound)
 
 
 # ---- the laws of operators that heed it -----------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_an_aggregate_forgets_windows_that_ended_and_answers_the_others() -> Non
 
 
 def test_an_aggregate_does_not_answer_for_a_group_that_ended_behind_one_that_lasts() -> None:
-    """It is not looked for when the operator is told, and left out when it would be answered."""
+    """It is not looked for when the operator is informed, and left out when it would be answered."""
     operator = AggregateOperator(INTERVALS, (), {"n": count()}, ordered=False)
     operator.on_batch(0, EventBatch.concat([_rows(0, length=20), _rows(1, length=2), _rows(2, length=20)]))
     operator.ignore_before(5)
@@ -349,7 +349,7 @@ def _lasting(stream: Iterable[Element], bound: Instant) -> Counter[TemporalEvent
                 events[TemporalEvent(payload, start, end)] += 1
             case Adjust(payload, start, prior_end, end):
                 before = TemporalEvent(payload, start, prior_end)
-                assert events[before] or prior_end <= bound, f"{element} of an event of interest that was never told"
+                assert events[before] or prior_end <= bound, f"{element} of an event of interest that was never sent"
                 events[before] -= bool(events[before])
                 events[TemporalEvent(payload, start, end)] += end > start
     return Counter({event: n for event, n in events.items() if n and event.end > bound})
@@ -376,7 +376,7 @@ def test_of_a_revised_stream_an_element_goes_when_all_its_ends_are_of_no_interes
 ) -> None:
     """An adjust that takes an event past the bound stays, though its insert may have gone."""
     calls = schedule((batch_of(stream, _WORDS),), Cut.RANDOM, Random(seed))
-    told, bound = [], BEGINNING
+    emitted, bound = [], BEGINNING
     operator, quiet = build(), build()
     expected: list[Element] = []
     for number, (port, batch) in enumerate(calls):
@@ -385,11 +385,13 @@ def test_of_a_revised_stream_an_element_goes_when_all_its_ends_are_of_no_interes
         if number in bounds:
             bound = max(bound, bounds[number])
             operator.ignore_before(bound)
-        told += [one for out in operator.on_batch(port, batch).batches for one in elements_of(out)]
+        emitted += [one for out in operator.on_batch(port, batch).batches for one in elements_of(out)]
         expected += [one for out in quiet.on_batch(port, batch).batches for one in elements_of(out)]
-    assert _lasting(told, bound) == _lasting(expected, bound)
-    said, expected_to_say = ([one for one in all_told if isinstance(one, Punctuate)] for all_told in (told, expected))
-    assert said == expected_to_say
+    assert _lasting(emitted, bound) == _lasting(expected, bound)
+    punctuations, expected_to_say = (
+        [one for one in elements if isinstance(one, Punctuate)] for elements in (emitted, expected)
+    )
+    assert punctuations == expected_to_say
 
 
 # ---- merges, where it begins ----------------------------------------------------------------------------------------
@@ -432,9 +434,9 @@ def _merge_with_gaps(
     rng: Random,
     compatible: Callable[[TemporalTable, Sequence[TemporalTable]], None],
 ) -> tuple[TemporalTable, int]:
-    """Merge replicas of a table that leave out what is of no interest, by chance; say what was told and how much not.
+    """Merge replicas of a table that leave out what is of no interest, by chance; return what was emitted, and not.
 
-    At every moment the output must be able to follow what the replicas would have told.
+    At every moment the output must be able to follow what the replicas would have sent.
     """
     streams = [present(table, rng.randrange(10**6), _REVISED) for _ in range(replicas)]
     waiting = [list(stream) for stream in streams]
@@ -467,43 +469,43 @@ def test_under_every_agreement_the_output_follows_replicas_that_leave_out_what_i
 ) -> None:
     """C1 to C3 after every batch; in the end the table."""
     merge = MergeRevisedWithKey(replicas, pa.RecordBatch.from_pylist([], PAYLOAD), agreement=agreement)
-    told, _ = _merge_with_gaps(merge, table, replicas, Random(seed), check_compatible)
-    assert list(told) == list(table)
+    emitted, _ = _merge_with_gaps(merge, table, replicas, Random(seed), check_compatible)
+    assert list(emitted) == list(table)
 
 
 @given(table=tables_with_duplicates(), seed=st.integers(0, 10**6), replicas=st.integers(1, 4), frozen=st.booleans())
 def test_equal_events_are_counted_right_though_replicas_leave_some_out(
     table: TemporalTable, seed: int, replicas: int, frozen: bool
 ) -> None:
-    """Told when they are frozen, or at once; then nothing may be left out."""
+    """Emitted when they are frozen, or at once; then nothing may be left out."""
     agreement = Agreement.frozen() if frozen else Agreement.first()
     merge = MergeMultiset(replicas, pa.RecordBatch.from_pylist([], PAYLOAD), agreement=agreement)
-    told, spared = _merge_with_gaps(merge, table, replicas, Random(seed), check_compatible_multiset)
-    assert list(told) == list(table)
+    emitted, spared = _merge_with_gaps(merge, table, replicas, Random(seed), check_compatible_multiset)
+    assert list(emitted) == list(table)
     assert frozen or not spared
 
 
-def test_of_equal_events_that_are_told_at_once_all_are_of_interest() -> None:
+def test_of_equal_events_that_are_emitted_at_once_all_are_of_interest() -> None:
     """Three that end at 7, 20 and 30: a replica that left the first out would have the output moved from 7 to 30."""
     merge = MergeMultiset(3, pa.RecordBatch.from_pylist([], PAYLOAD))
     ends = {0: (7, 20), 1: (7, 30, 20), 2: (7, 20, 30)}
-    said = {0: [], 1: [Punctuate(10)], 2: [Punctuate(40)]}
-    told: list[EventBatch] = []
+    punctuations = {0: [], 1: [Punctuate(10)], 2: [Punctuate(40)]}
+    emitted: list[EventBatch] = []
     for port in range(3):
         since = merge.of_interest_from(port)
         inserts = [Insert(("a", 1), 5, end) for end in ends[port] if end > since]
-        told += merge.on_batch(port, batch_of([*inserts, *said[port]], PAYLOAD)).batches
-    assert sorted(event.end for event in temporal_table_of(told)) == [7, 20, 30]
+        emitted += merge.on_batch(port, batch_of([*inserts, *punctuations[port]], PAYLOAD)).batches
+    assert sorted(event.end for event in temporal_table_of(emitted)) == [7, 20, 30]
 
 
 def test_a_merge_is_interested_from_just_before_it_is_complete() -> None:
     """An event that ends exactly there may still be revised."""
     merge = MergeRevisedWithKey(2, pa.RecordBatch.from_pylist([], PAYLOAD))
     assert [merge.of_interest_from(port) for port in (0, 1)] == [BEGINNING, BEGINNING]
-    told = list(merge.on_batch(0, batch_of([Insert(("a", 1), 5, 30), Punctuate(10)], PAYLOAD)).batches)
+    emitted = list(merge.on_batch(0, batch_of([Insert(("a", 1), 5, 30), Punctuate(10)], PAYLOAD)).batches)
     assert [merge.of_interest_from(port) for port in (0, 1)] == [9, 9]
-    told += merge.on_batch(1, batch_of([Insert(("a", 1), 5, 10), Punctuate(11)], PAYLOAD)).batches
-    assert set(temporal_table_of(told)) == {TemporalEvent(("a", 1), 5, 10)}
+    emitted += merge.on_batch(1, batch_of([Insert(("a", 1), 5, 10), Punctuate(11)], PAYLOAD)).batches
+    assert set(temporal_table_of(emitted)) == {TemporalEvent(("a", 1), 5, 10)}
 
 
 # ---- the bound itself -----------------------------------------------------------------------------------------------

@@ -28,32 +28,32 @@ _SCHEMA = EventSchema(_PAYLOAD, TimeColumn("at", pa.int64()), TimeColumn("until"
 _A = ("a",)
 
 
-@given(told=dishonest_logs(_PAYLOAD), cut=st.integers(1, 5), restore=st.booleans())
+@given(sent=dishonest_logs(_PAYLOAD), cut=st.integers(1, 5), restore=st.booleans())
 def test_what_is_late_goes_to_the_late_output_and_the_rest_is_a_sound_stream(
-    told: list[Element], cut: int, restore: bool
+    sent: list[Element], cut: int, restore: bool
 ) -> None:
     """As a list of all events says; the rest breaks no punctuation, and changes no event that is not there."""
     operator = LateChangesOperator(_SCHEMA, Late.divert())
     passed: list[Element] = []
     diverted = 0
-    for first in range(0, len(told), cut):
+    for first in range(0, len(sent), cut):
         if restore:
             operator = LateChangesOperator(_SCHEMA, Late.divert(), resume=operator.snapshot())
-        emission = operator.on_batch(0, batch_of(told[first : first + cut], _PAYLOAD))
+        emission = operator.on_batch(0, batch_of(sent[first : first + cut], _PAYLOAD))
         passed += [element for batch in emission.batches for element in elements_of(batch)]
         diverted += sum(batch.rows for output, batch in emission.side if output == LATE)
         operator.check()
-    late = late_changes(told)
-    assert passed == [element for element, behind in zip(told, late, strict=True) if not behind]
+    late = late_changes(sent)
+    assert passed == [element for element, behind in zip(sent, late, strict=True) if not behind]
     assert diverted == operator.late() == sum(late)
     temporal_table_of(passed)  # which refuses what is not sound
 
 
 def test_later_changes_of_a_late_event_are_late_until_it_is_frozen() -> None:
     """None of them is behind a punctuation by itself."""
-    told: list[Element] = [Punctuate(5), Insert(_A, 3, 9), Adjust(_A, 3, 9, 12), Adjust(_A, 3, 12, 7), Punctuate(8)]
+    sent: list[Element] = [Punctuate(5), Insert(_A, 3, 9), Adjust(_A, 3, 9, 12), Adjust(_A, 3, 12, 7), Punctuate(8)]
     operator = LateChangesOperator(_SCHEMA, Late.divert())
-    emission = operator.on_batch(0, batch_of(told, _PAYLOAD))
+    emission = operator.on_batch(0, batch_of(sent, _PAYLOAD))
     assert [*elements_of(emission.batches[0])] == [Punctuate(5), Punctuate(8)]
     ((_, late),) = emission.side
     assert late.payload.to_pydict() == {
@@ -68,11 +68,11 @@ def test_later_changes_of_a_late_event_are_late_until_it_is_frozen() -> None:
 
 
 def test_an_event_whose_end_is_brought_forward_too_late_keeps_the_former_one() -> None:
-    """What was promised to last is there until then; the same event may come again, and be changed."""
-    told: list[Element] = [Insert(_A, 3, 9), Punctuate(7), Adjust(_A, 3, 9, 5), Adjust(_A, 3, 5, FOREVER)]
+    """What was guaranteed to last is there until then; the same event may come again, and be changed."""
+    sent: list[Element] = [Insert(_A, 3, 9), Punctuate(7), Adjust(_A, 3, 9, 5), Adjust(_A, 3, 5, FOREVER)]
     operator = LateChangesOperator(_SCHEMA, Late.drop())
-    (passed,) = operator.on_batch(0, batch_of(told, _PAYLOAD)).batches
-    assert [*elements_of(passed)] == told[:2]
+    (passed,) = operator.on_batch(0, batch_of(sent, _PAYLOAD)).batches
+    assert [*elements_of(passed)] == sent[:2]
     assert operator.late() == 2
     assert len(operator.snapshot().strays) == 1
 

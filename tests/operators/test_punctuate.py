@@ -117,29 +117,29 @@ def _fed(operator: PunctuateOperator, parts: list[list[Element]]) -> list[Emissi
 
 
 def _outputs(emissions: Iterable[Emission]) -> dict[str, list[Element]]:
-    """All that was said, output by output; the main one is called band 0."""
-    said: dict[str, list[Element]] = {}
+    """All that was emitted, output by output; the main one is called band 0."""
+    emitted: dict[str, list[Element]] = {}
     for emission in emissions:
         named = [*(("band 0", batch) for batch in emission.batches), *emission.side]
         assert len({name for name, _ in named}) == len(named), "one batch per output and call"
         for name, batch in named:
             assert len(batch)
             batch.check()
-            said.setdefault(name, []).extend(elements_of(batch))
-    return said
+            emitted.setdefault(name, []).extend(elements_of(batch))
+    return emitted
 
 
 def _expected(
     parts: list[list[Element]], patiences: Iterable[int], every: Every, late: Late, **options: Any
 ) -> tuple[dict[str, list[Element]], int, int]:
     cadence = every.resolved(calendar=False)
-    dealt = punctuate_oracle(parts, sorted(patiences), cadence, late, **options)
-    named = {band_output(band): said for band, said in enumerate(dealt.bands)} | {LATE: [*dealt.diverted]}
-    return {name: said for name, said in named.items() if said}, dealt.late, dealt.adjusted
+    split = punctuate_oracle(parts, sorted(patiences), cadence, late, **options)
+    named = {band_output(band): emitted for band, emitted in enumerate(split.bands)} | {LATE: [*split.diverted]}
+    return {name: emitted for name, emitted in named.items() if emitted}, split.late, split.adjusted
 
 
-def _shown(said: dict[str, list[Element]]) -> dict[str, list[str]]:
-    return {name: [str(element) for element in elements] for name, elements in said.items()}
+def _shown(emitted: dict[str, list[Element]]) -> dict[str, list[str]]:
+    return {name: [str(element) for element in elements] for name, elements in emitted.items()}
 
 
 # ---- against the oracle ---------------------------------------------------------------------------------------------
@@ -271,8 +271,8 @@ def test_a_few_late_rows_of_many_are_left_out(gone: set[int]) -> None:
 
 def test_an_event_at_the_bound_is_on_time_and_one_before_it_is_late() -> None:
     """The high water is 20 and the patience 5: complete before 15."""
-    said = _outputs([_operator([5], Every.rows(1), Late.divert()).on_batch(0, _at(20, 15, 14))])
-    assert _shown(said) == {
+    emitted = _outputs([_operator([5], Every.rows(1), Late.divert()).on_batch(0, _at(20, 15, 14))])
+    assert _shown(emitted) == {
         "band 0": ["insert(('at 20',), 20, 21)", "punctuate(15)", "insert(('at 15',), 15, 16)"],
         "late": ["insert(('at 14', 15, 1), 14, 15)"],
     }
@@ -283,8 +283,8 @@ def test_a_row_without_a_time_belongs_to_its_batch_where_batches_are_instants() 
     operator = _operator([5], Every.batch(), Late.adjust(), schema=_UNTIMED[True])
     first: list[Element] = [Insert(("a",), 20, 21), Insert(("b",), UNTIMED, UNTIMED + 1)]
     second: list[Element] = [Insert(("c",), 30, 31), Insert(("d",), UNTIMED, UNTIMED + 1)]
-    said = _outputs(_fed(operator, [first, second]))
-    assert _shown(said) == {
+    emitted = _outputs(_fed(operator, [first, second]))
+    assert _shown(emitted) == {
         "band 0": [
             *("insert(('a',), 20, 21)", "punctuate(15)"),
             *("insert(('c',), 30, 31)", "insert(('d',), 15, 16)", "punctuate(25)"),
@@ -294,9 +294,9 @@ def test_a_row_without_a_time_belongs_to_its_batch_where_batches_are_instants() 
 
 
 def test_nothing_is_late_before_the_first_instant() -> None:
-    """The third row makes it; what came before is judged by nothing."""
-    said = _outputs([_operator([5, 9], Every.rows(3), Late.divert()).on_batch(0, _at(100, 3, 50, 94))])
-    assert _shown(said) == {
+    """The third row makes it; what came before is checked by nothing."""
+    emitted = _outputs([_operator([5, 9], Every.rows(3), Late.divert()).on_batch(0, _at(100, 3, 50, 94))])
+    assert _shown(emitted) == {
         "band 0": [*(f"insert(('at {at}',), {at}, {at + 1})" for at in (100, 3, 50)), "punctuate(95)"],
         "band 1": ["punctuate(91)", "insert(('at 94',), 94, 95)"],
     }
@@ -306,13 +306,13 @@ def test_a_row_goes_to_the_least_patient_band_that_can_take_it() -> None:
     """Patience for a second, a minute and an hour, and an event that is later still."""
     operator = _operator([1, 60, 3_600], Every.rows(1), Late.divert())
     operator.on_batch(0, _at(10_000))
-    said = _outputs([operator.on_batch(0, _at(9_999, 9_998, 9_940, 9_939, 6_400, 6_399))])
-    starts = {name: [e.start for e in elements if isinstance(e, Insert)] for name, elements in said.items()}
+    emitted = _outputs([operator.on_batch(0, _at(9_999, 9_998, 9_940, 9_939, 6_400, 6_399))])
+    starts = {name: [e.start for e in elements if isinstance(e, Insert)] for name, elements in emitted.items()}
     assert starts == {"band 0": [9_999], "band 1": [9_998, 9_940], "band 2": [9_939, 6_400], "late": [6_399]}
 
 
 def test_late_rows_count_for_the_high_water_and_for_the_cadence() -> None:
-    """The input had promised 50; the second row of two is 30, late, and yet the newest so far."""
+    """The input had guaranteed 50; the second row of two is 30, late, and yet the newest so far."""
     operator = _operator([5, 40], Every.rows(2), Late.drop())
     rows: list[Element] = [Insert(("a",), 10, 11), Punctuate(50), Insert(("b",), 30, 31)]
     assert _shown(_outputs([operator.on_batch(0, _batch(rows))])) == {
@@ -322,7 +322,7 @@ def test_late_rows_count_for_the_high_water_and_for_the_cadence() -> None:
     assert operator.snapshot() == PunctuateState(30, 30, 0, 50, late=1)
 
 
-def test_what_the_input_promises_every_band_promises() -> None:
+def test_what_the_input_guarantees_every_band_guarantees() -> None:
     """And a punctuation that says nothing new is not repeated."""
     operator = _operator([0, 10], Every.rows(1), Late.drop())
     rows: list[Element] = [Insert(("a",), 20, 21), Punctuate(15), Punctuate(15), Insert(("b",), 15, 16), Punctuate(30)]
@@ -333,11 +333,11 @@ def test_what_the_input_promises_every_band_promises() -> None:
 
 
 def test_rows_of_one_batch_are_simultaneous_if_the_cadence_is_the_batch() -> None:
-    """None is late against another of its batch; the promise moves after the last row, before what follows it."""
+    """None is late against another of its batch; the guarantee moves after the last row, before what follows it."""
     operator = _operator([5], Every.batch(), Late.divert())
     first: list[Element] = [*elements_of(_at(100, 3)), Punctuate(96)]
-    said = _outputs([operator.on_batch(0, _batch(first)), operator.on_batch(0, _at(95))])
-    assert _shown(said) == {
+    emitted = _outputs([operator.on_batch(0, _batch(first)), operator.on_batch(0, _at(95))])
+    assert _shown(emitted) == {
         "band 0": ["insert(('at 100',), 100, 101)", "insert(('at 3',), 3, 4)", "punctuate(95)", "punctuate(96)"],
         "late": ["insert(('at 95', 96, 1), 95, 96)"],
     }
@@ -345,8 +345,8 @@ def test_rows_of_one_batch_are_simultaneous_if_the_cadence_is_the_batch() -> Non
 
 def test_the_time_cadence_is_a_grid_that_does_not_depend_on_the_first_row() -> None:
     """Tens are passed at 7 (the first row), 12 and 31, not at 19."""
-    said = _outputs([_operator([0], Every.time(10), Late.drop()).on_batch(0, _at(7, 9, 12, 19, 31))])
-    assert [str(e) for e in said["band 0"] if isinstance(e, Punctuate)] == [
+    emitted = _outputs([_operator([0], Every.time(10), Late.drop()).on_batch(0, _at(7, 9, 12, 19, 31))])
+    assert [str(e) for e in emitted["band 0"] if isinstance(e, Punctuate)] == [
         "punctuate(7)",
         "punctuate(12)",
         "punctuate(31)",
@@ -367,8 +367,8 @@ def test_a_batch_without_elements_does_nothing() -> None:
 def test_a_batch_of_punctuations_only_is_passed_on_and_makes_no_instant(every: Every) -> None:
     """There is no row after which there could be one."""
     operator = _operator([5, 6], every, Late.divert())
-    said = _outputs([operator.on_batch(0, _batch([Punctuate(3), Punctuate(4)]))])
-    assert _shown(said) == {name: ["punctuate(3)", "punctuate(4)"] for name in ("band 0", "band 1")}
+    emitted = _outputs([operator.on_batch(0, _batch([Punctuate(3), Punctuate(4)]))])
+    assert _shown(emitted) == {name: ["punctuate(3)", "punctuate(4)"] for name in ("band 0", "band 1")}
     assert operator.snapshot() == PunctuateState(complete_before=4)
 
 
@@ -387,7 +387,7 @@ def test_the_payload_is_not_copied_while_nothing_is_late() -> None:
     assert passed.ends().tolist() == [9, 0, 7, 1]
 
 
-def test_a_stream_of_calendar_time_without_payload_can_be_dealt() -> None:
+def test_a_stream_of_calendar_time_without_payload_can_be_split() -> None:
     """Rows of no columns are still rows; late ones get their two."""
     schema = EventSchema.of(pa.schema({"at": pa.timestamp("s", "UTC")}), time="at")
     rows = schema.read(pa.record_batch({"at": pa.array([90, 80, 20], schema.time.type)}), "test")
@@ -408,8 +408,8 @@ def test_a_stream_of_calendar_time_without_payload_can_be_dealt() -> None:
 def test_adjusted_points_stay_points_and_go_to_the_last_band() -> None:
     """Their start is its bound."""
     operator = _operator([1, 5], Every.rows(1), Late.adjust())
-    said = _outputs([operator.on_batch(0, _at(20, 3))])
-    assert _shown(said)["band 1"] == ["punctuate(15)", "insert(('at 3',), 15, 16)"]
+    emitted = _outputs([operator.on_batch(0, _at(20, 3))])
+    assert _shown(emitted)["band 1"] == ["punctuate(15)", "insert(('at 3',), 15, 16)"]
     assert (operator.late(), operator.snapshot().adjusted) == (0, 1)
 
 
@@ -417,16 +417,16 @@ def test_an_adjusted_event_that_had_ended_is_dropped_and_counted() -> None:
     """One that ends at the bound has no time left; one that ends after it keeps its end."""
     operator = _operator([5], Every.rows(1), Late.adjust(), schema=LASTING)
     rows = [Insert(("a",), 20, 30), Insert(("b",), 3, 15), Insert(("c",), 3, 16), Insert(("d",), 3, 3)]
-    said = _outputs([operator.on_batch(0, _batch([*rows], points=False))])
-    assert _shown(said) == {"band 0": ["insert(('a',), 20, 30)", "punctuate(15)", "insert(('c',), 15, 16)"]}
+    emitted = _outputs([operator.on_batch(0, _batch([*rows], points=False))])
+    assert _shown(emitted) == {"band 0": ["insert(('a',), 20, 30)", "punctuate(15)", "insert(('c',), 15, 16)"]}
     assert (operator.late(), operator.snapshot().adjusted) == (2, 1)
 
 
 def test_an_event_after_the_end_of_all_time_cannot_be_adjusted() -> None:
     """No event starts at FOREVER."""
     operator = _operator([5], Every.rows(9), Late.adjust())
-    said = _outputs([operator.on_batch(0, _batch([Punctuate(FOREVER), Insert(("a",), 3, 4)]))])
-    assert _shown(said) == {"band 0": ["punctuate(forever)"]}
+    emitted = _outputs([operator.on_batch(0, _batch([Punctuate(FOREVER), Insert(("a",), 3, 4)]))])
+    assert _shown(emitted) == {"band 0": ["punctuate(forever)"]}
     assert operator.late() == 1
 
 
@@ -467,7 +467,7 @@ def test_a_column_that_is_called_like_one_of_them_is_refused(name: str) -> None:
 
 
 def test_a_bound_below_int64_is_no_bound() -> None:
-    """It stays at BEGINNING, and nothing is said."""
+    """It stays at BEGINNING, and nothing is emitted."""
     operator = _operator([10], Every.rows(1), Late.divert())
     rows = _at(BEGINNING + 10, BEGINNING, BEGINNING + 11, BEGINNING)
     assert _shown(_outputs([operator.on_batch(0, rows)])) == {
@@ -481,9 +481,9 @@ def test_a_bound_below_int64_is_no_bound() -> None:
     }
 
 
-def test_lateness_beyond_int64_is_said_as_much_as_int64_can() -> None:
+def test_lateness_beyond_int64_is_emitted_as_much_as_int64_can() -> None:
     """From one end to the other."""
-    said = _outputs([_operator([0], Every.rows(1), Late.divert()).on_batch(0, _at(FOREVER - 1, BEGINNING))])
-    (row,) = said["late"]
+    emitted = _outputs([_operator([0], Every.rows(1), Late.divert()).on_batch(0, _at(FOREVER - 1, BEGINNING))])
+    (row,) = emitted["late"]
     assert isinstance(row, Insert)
     assert row.payload == (f"at {BEGINNING}", FOREVER - 1, FOREVER)

@@ -32,8 +32,8 @@ def _selected(outputs: dict[str, Any], payload: pa.RecordBatch = _ROWS) -> dict[
 def test_times_and_punctuations_pass(batch: EventBatch) -> None:
     """Only the payload is another."""
     emission = SelectOperator(_SCHEMA, {"w": nw.col("v") + 1}).on_batch(0, batch)
-    said = [element for out in emission.batches for element in elements_of(out)]
-    assert said == [
+    emitted = [element for out in emission.batches for element in elements_of(out)]
+    assert emitted == [
         Insert((element.payload[1] + 1,), element.start, element.end) if isinstance(element, Insert) else element  # type: ignore[index]
         for element in elements_of(batch)
     ]
@@ -70,7 +70,7 @@ def test_no_column_at_all_leaves_the_times() -> None:
 
 
 def test_columns_taken_by_name_are_not_copied() -> None:
-    """The same memory under another name, with what the field said about itself."""
+    """The same memory under another name, with what the field stated about itself."""
     schema = pa.schema([pa.field("v", pa.int64(), nullable=False, metadata={"unit": "m"})])
     rows = pa.record_batch([pa.array([1, 2])], schema=schema)
     made = select_columns({"w": "v"}, rows, "select")

@@ -48,9 +48,9 @@ NUMBERED = EventSchema.of(pa.schema({"at": pa.int64(), "n": pa.int64()}), time="
 """Point events that know in which place they came."""
 
 
-@pytest.fixture(autouse=True, params=[0, impatience_sort._FEW], ids=["dealt", "few together"])
+@pytest.fixture(autouse=True, params=[0, impatience_sort._FEW], ids=["in runs", "few together"])
 def _few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small examples are dealt to runs as large ones are, and sorted together as few events are."""
+    """Small examples are put onto runs as large ones are, and sorted together as few events are."""
     monkeypatch.setattr(impatience_sort, "_FEW", request.param)
 
 
@@ -63,12 +63,12 @@ def _due(waiting: list[Insert], complete_before: int) -> list[Insert]:
     return sorted((row for row in waiting if row.start < complete_before), key=lambda row: row.start)
 
 
-def _said(batches: Iterable[EventBatch]) -> list[Element]:
-    said: list[Element] = []
+def _emitted(batches: Iterable[EventBatch]) -> list[Element]:
+    emitted: list[Element] = []
     for batch in batches:
         batch.check()
-        said += elements_of(batch)
-    return said
+        emitted += elements_of(batch)
+    return emitted
 
 
 def _follow(schema: EventSchema, parts: Sequence[EventBatch], *, restore: bool) -> None:
@@ -82,17 +82,17 @@ def _follow(schema: EventSchema, parts: Sequence[EventBatch], *, restore: bool) 
         emission = operator.on_batch(0, part)
         operator.check()
         waiting += [element for element in elements_of(part) if isinstance(element, Insert)]
-        said = part.last_punctuation()
+        punctuated = part.last_punctuation()
         expected: list[Element] = []
-        if said is not None and said > bound:
-            bound = said
+        if punctuated is not None and punctuated > bound:
+            bound = punctuated
             expected = [*_due(waiting, bound), Punctuate(bound)]
             waiting = [row for row in waiting if row.start >= bound]
-        assert _said(emission.batches) == expected
+        assert _emitted(emission.batches) == expected
         assert emission.side == ()
         assert operator.buffered() == len(waiting)
         assert operator.idle_waiting_on() == (0 if waiting else None)
-    assert _said(operator.on_end(0).batches) == [*_due(waiting, FOREVER), Punctuate(FOREVER)]
+    assert _emitted(operator.on_end(0).batches) == [*_due(waiting, FOREVER), Punctuate(FOREVER)]
     assert operator.buffered() == 0
     assert operator.idle_waiting_on() is None
 
@@ -127,7 +127,7 @@ def test_events_that_last_for_ever_keep_their_end() -> None:
     rows = [Insert(("a", 1), 7, FOREVER), Insert(("b", 2), 3, 3), Insert(("c", 3), 3, FOREVER)]
     operator = SortOperator(LASTING)
     operator.on_batch(0, batch_of(rows, LASTING.payload))
-    assert _said(operator.on_end(0).batches) == [rows[1], rows[2], rows[0], Punctuate(FOREVER)]
+    assert _emitted(operator.on_end(0).batches) == [rows[1], rows[2], rows[0], Punctuate(FOREVER)]
 
 
 def _numbered(starts: NDArray[np.int64] | Sequence[int], first: int = 0) -> EventBatch:
@@ -276,7 +276,7 @@ def test_several_punctuations_of_a_batch_are_obeyed_at_once() -> None:
     ]
     operator = SortOperator(NUMBERED)
     emission = operator.on_batch(0, batch_of(elements, NUMBERED.payload))
-    assert [str(element) for element in _said(emission.batches)] == [
+    assert [str(element) for element in _emitted(emission.batches)] == [
         "insert((1,), 2, 3)",
         "insert((2,), 4, 5)",
         "punctuate(5)",
@@ -288,13 +288,13 @@ def test_an_event_exactly_at_the_bound_stays() -> None:
     """More may come at 5, and is sorted behind it."""
     operator = SortOperator(NUMBERED)
     first = operator.on_batch(0, batch_of([Insert((0,), 5, 6), Punctuate(5)], NUMBERED.payload))
-    assert _said(first.batches) == [Punctuate(5)]
+    assert _emitted(first.batches) == [Punctuate(5)]
     second = operator.on_batch(0, batch_of([Insert((1,), 5, 6), Punctuate(6)], NUMBERED.payload))
-    assert _said(second.batches) == [Insert((0,), 5, 6), Insert((1,), 5, 6), Punctuate(6)]
+    assert _emitted(second.batches) == [Insert((0,), 5, 6), Insert((1,), 5, 6), Punctuate(6)]
 
 
 def test_what_says_nothing_new_is_not_repeated() -> None:
-    """An empty batch, and a punctuation that was said before."""
+    """An empty batch, and a punctuation that was emitted before."""
     operator = SortOperator(NUMBERED)
     operator.on_batch(0, batch_of([Punctuate(5)], NUMBERED.payload))
     for again in ([], [Punctuate(5)], [Punctuate(4)]):
@@ -304,7 +304,7 @@ def test_what_says_nothing_new_is_not_repeated() -> None:
 def test_a_punctuation_passes_though_nothing_waits() -> None:
     """Whoever is behind may wait for it."""
     operator = SortOperator(NUMBERED)
-    assert _said(operator.on_batch(0, batch_of([Punctuate(5)], NUMBERED.payload)).batches) == [Punctuate(5)]
+    assert _emitted(operator.on_batch(0, batch_of([Punctuate(5)], NUMBERED.payload)).batches) == [Punctuate(5)]
 
 
 @pytest.mark.parametrize("parts", [[[Punctuate(10)], [Insert((1,), 9, 12)]], [[Punctuate(10), Insert((1,), 9, 12)]]])
@@ -397,7 +397,7 @@ def test_a_snapshot_is_not_changed_by_what_follows() -> None:
             SortOperator(LASTING, resume=state).on_batch(0, batch_of([Insert(("x", 0), 19, 60)], LASTING.payload))
         left = [row for row in rows if row.start >= 20]
         assert resumed.buffered() == len(left)
-        assert _said(resumed.on_end(0).batches) == [*_due(left, FOREVER), Punctuate(FOREVER)]
+        assert _emitted(resumed.on_end(0).batches) == [*_due(left, FOREVER), Punctuate(FOREVER)]
 
 
 def test_thousands_of_batches_of_one_row_keep_few_segments() -> None:

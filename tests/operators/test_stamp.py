@@ -1,4 +1,4 @@
-"""Latent events get the processing time, as told by ticks, and never an earlier one than before."""
+"""Latent events get the processing time, as ticks give it, and never an earlier one than before."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def test_ends_are_replaced_with_the_starts() -> None:
     assert (out.start.tolist(), out.ends().tolist()) == ([7], [8])
 
 
-def test_a_stamp_that_is_asked_promises_the_latest_tick() -> None:
+def test_a_stamp_that_is_asked_guarantees_the_latest_tick() -> None:
     """Whatever comes will be stamped with it or later; the same again is no news, nor is it after a restore."""
     operator = StampOperator(_NO_ROWS)
     assert operator.on_demand().batches == ()
     operator.on_tick(7)
-    (said,) = operator.on_demand().batches
-    said.check()
-    assert (said.last_punctuation(), said.payload.schema) == (7, _NO_ROWS.schema)
+    (emitted,) = operator.on_demand().batches
+    emitted.check()
+    assert (emitted.last_punctuation(), emitted.payload.schema) == (7, _NO_ROWS.schema)
     assert operator.on_demand().batches == ()
     assert StampOperator(_NO_ROWS, operator.snapshot()).on_demand().batches == ()
     operator.on_tick(8)
-    (said,) = operator.on_demand().batches
-    assert said.last_punctuation() == 8
+    (emitted,) = operator.on_demand().batches
+    assert emitted.last_punctuation() == 8

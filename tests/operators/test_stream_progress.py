@@ -38,9 +38,9 @@ def test_an_event_behind_a_punctuation_is_named(cut: bool) -> None:
     fine: list[Element] = [Punctuate(3), Punctuate(7)]
     late: list[Element] = [Insert(("fine",), 8, 9), Insert(("late",), 6, 9), Punctuate(20)]
     progress = _after(*fine) if cut else None
-    said = [] if cut else fine
+    kept = [] if cut else fine
     with pytest.raises(BrokenPunctuation, match=r"(?s)step 'test'.*late.*6.*complete before  7"):
-        _after(*said, *late, progress=progress)
+        _after(*kept, *late, progress=progress)
 
 
 @pytest.mark.parametrize("cut", [True, False])

@@ -31,28 +31,28 @@ def _events(**at: int) -> EventBatch:
     return EventBatch.inserts(pa.record_batch({"x": pa.array(list(at), pa.string())}), list(at.values()))
 
 
-def _promise(complete_before: int) -> EventBatch:
+def _guarantee(complete_before: int) -> EventBatch:
     return _events().punctuation(complete_before)
 
 
-def _said(emission: Emission) -> list[str]:
+def _emitted(emission: Emission) -> list[str]:
     """Events as name@time, punctuations as they are written."""
-    said = []
+    emitted = []
     for batch in emission.batches:
         batch.check()
         for element in elements_of(batch):
             if isinstance(element, Insert):
                 assert isinstance(element.payload, tuple)
-                said.append(f"{element.payload[0]}@{element.start}")
+                emitted.append(f"{element.payload[0]}@{element.start}")
             else:
-                said.append(str(element))
-    return said
+                emitted.append(str(element))
+    return emitted
 
 
 def test_an_input_that_has_sent_nothing_holds_the_others_back() -> None:
     """It might still send something older."""
     union = _union()
-    assert _said(union.on_batch(0, _events(a=3, b=5))) == []
+    assert _emitted(union.on_batch(0, _events(a=3, b=5))) == []
     assert union.idle_waiting_on() == 1
     assert (union.held_back(), union.buffered()) == (2, 2)
 
@@ -61,28 +61,28 @@ def test_what_every_input_has_reached_goes() -> None:
     """Up to and including the least register; the rest waits for the input that is behind."""
     union = _union()
     union.on_batch(0, _events(a=3, b=5))
-    assert _said(union.on_batch(1, _events(c=4))) == ["a@3", "c@4"]
+    assert _emitted(union.on_batch(1, _events(c=4))) == ["a@3", "c@4"]
     assert union.idle_waiting_on() == 1
-    assert _said(union.on_batch(1, _events(d=9))) == ["b@5"]
+    assert _emitted(union.on_batch(1, _events(d=9))) == ["b@5"]
     assert union.idle_waiting_on() == 0
 
 
 def test_a_punctuation_lets_the_others_go_and_is_passed_on() -> None:
-    """Only what is new is said: an event at a time says as much as a punctuation there."""
+    """Only what is new is emitted: an event at a time says as much as a punctuation there."""
     union = _union()
     union.on_batch(0, _events(a=3, b=5))
-    assert _said(union.on_batch(1, _promise(4))) == ["a@3", "punctuate(4)"]
-    assert _said(union.on_batch(1, _promise(5))) == ["b@5"]
-    assert _said(union.on_batch(1, _promise(7))) == []
-    assert _said(union.on_batch(0, _promise(6))) == ["punctuate(6)"]
+    assert _emitted(union.on_batch(1, _guarantee(4))) == ["a@3", "punctuate(4)"]
+    assert _emitted(union.on_batch(1, _guarantee(5))) == ["b@5"]
+    assert _emitted(union.on_batch(1, _guarantee(7))) == []
+    assert _emitted(union.on_batch(0, _guarantee(6))) == ["punctuate(6)"]
 
 
 def test_a_punctuation_that_is_behind_says_nothing_new() -> None:
     """Registers never go back."""
     union = _union(1)
-    assert _said(union.on_batch(0, _events(a=5))) == ["a@5"]
-    assert _said(union.on_batch(0, _promise(3))) == []
-    assert _said(union.on_batch(0, _promise(5))) == []
+    assert _emitted(union.on_batch(0, _events(a=5))) == ["a@5"]
+    assert _emitted(union.on_batch(0, _guarantee(3))) == []
+    assert _emitted(union.on_batch(0, _guarantee(5))) == []
     union.check()
 
 
@@ -90,7 +90,7 @@ def test_simultaneous_events_of_both_inputs_go_together_in_the_order_of_the_inpu
     """What can go at once is woven; ties take the first input first."""
     union = _union()
     union.on_batch(1, _events(p=5, q=5, r=6))
-    assert _said(union.on_batch(0, _events(a=5, b=5, c=6))) == ["a@5", "b@5", "p@5", "q@5", "c@6", "r@6"]
+    assert _emitted(union.on_batch(0, _events(a=5, b=5, c=6))) == ["a@5", "b@5", "p@5", "q@5", "c@6", "r@6"]
     assert union.buffered() == 0
 
 
@@ -98,10 +98,10 @@ def test_an_ended_input_holds_nobody_back() -> None:
     """The last one to end flushes everything and says that the stream is complete."""
     union = _union()
     union.on_batch(0, _events(a=3, b=5))
-    assert _said(union.on_end(1)) == ["a@3", "b@5"]
+    assert _emitted(union.on_end(1)) == ["a@3", "b@5"]
     assert union.idle_waiting_on() is None
-    assert _said(union.on_batch(0, _events(c=6))) == ["c@6"]
-    assert _said(union.on_end(0)) == ["punctuate(forever)"]
+    assert _emitted(union.on_batch(0, _events(c=6))) == ["c@6"]
+    assert _emitted(union.on_end(0)) == ["punctuate(forever)"]
 
 
 def test_three_inputs_wait_for_the_slowest_and_name_the_first_of_equals() -> None:
@@ -109,17 +109,17 @@ def test_three_inputs_wait_for_the_slowest_and_name_the_first_of_equals() -> Non
     union = _union(3)
     union.on_batch(1, _events(a=3))
     assert union.idle_waiting_on() == 0
-    union.on_batch(0, _promise(9))
+    union.on_batch(0, _guarantee(9))
     assert union.idle_waiting_on() == 2
-    assert _said(union.on_batch(2, _events(c=2))) == ["c@2"]
-    assert _said(union.on_end(2)) == ["a@3"]
+    assert _emitted(union.on_batch(2, _events(c=2))) == ["c@2"]
+    assert _emitted(union.on_end(2)) == ["a@3"]
 
 
 def test_nobody_waits_while_nothing_is_held() -> None:
     """An empty union demands no punctuation."""
     union = _union()
     assert union.idle_waiting_on() is None
-    union.on_batch(0, _promise(5))
+    union.on_batch(0, _guarantee(5))
     assert union.idle_waiting_on() is None
 
 
@@ -134,7 +134,7 @@ def test_an_event_older_than_its_input_had_reached_is_refused() -> None:
 def test_an_empty_batch_is_no_news() -> None:
     """Nothing in, nothing out, nothing remembered."""
     union = _union()
-    assert _said(union.on_batch(0, _events())) == []
+    assert _emitted(union.on_batch(0, _events())) == []
     assert union.snapshot() == _union().snapshot()
 
 
@@ -145,7 +145,7 @@ def test_a_snapshot_is_a_frozen_value_that_later_calls_leave_alone() -> None:
     state = union.snapshot()
     union.on_batch(1, _events(c=9))
     resumed = [UnionOperator(2, _NAMES, resume=state) for _ in range(2)]
-    answers = [_said(one.on_batch(1, _promise(4))) for one in resumed]
+    answers = [_emitted(one.on_batch(1, _guarantee(4))) for one in resumed]
     assert answers == [["a@3", "punctuate(4)"]] * 2
     with pytest.raises(dataclasses.FrozenInstanceError):
         state.emitted_until = 7  # type: ignore[misc]
@@ -156,7 +156,7 @@ def test_intervals_keep_their_ends() -> None:
     union = _union()
     lasting = EventBatch.inserts(pa.record_batch({"x": ["a", "b"]}), start=[1, 3], end=[FOREVER, 9])
     union.on_batch(0, lasting)
-    (out,) = union.on_batch(1, EventBatch.concat([_events(p=2), _promise(9)])).batches
+    (out,) = union.on_batch(1, EventBatch.concat([_events(p=2), _guarantee(9)])).batches
     assert (out.start.tolist(), out.ends().tolist()) == ([1, 2, 3], [FOREVER, 3, 9])
 
 
@@ -165,9 +165,9 @@ def test_the_output_is_all_events_in_order_of_time(data: st.DataObject) -> None:
     """Nothing is missing, nothing is doubled, nothing goes back."""
     streams = [data.draw(ordered_batches(KEYED, max_rows=10, punctuated=False)) for _ in range(3)]
     union = UnionOperator(3, streams[0].payload.slice(0, 0))
-    said = [batch for port, stream in enumerate(streams) for batch in union.on_batch(port, stream).batches]
-    said += [batch for port in range(3) for batch in union.on_end(port).batches]
-    out = [element for batch in said for element in elements_of(batch) if isinstance(element, Insert)]
+    emitted = [batch for port, stream in enumerate(streams) for batch in union.on_batch(port, stream).batches]
+    emitted += [batch for port in range(3) for batch in union.on_end(port).batches]
+    out = [element for batch in emitted for element in elements_of(batch) if isinstance(element, Insert)]
     everything = [element for stream in streams for element in elements_of(stream)]
     assert sorted(map(str, out)) == sorted(map(str, everything))
     assert [event.start for event in out] == sorted(event.start for event in out)

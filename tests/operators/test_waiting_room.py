@@ -22,7 +22,7 @@ def _released(room: WaitingRoom) -> list[list[int]]:
 
 
 def test_an_empty_room_waits_for_nobody() -> None:
-    """Nothing held, nothing said."""
+    """Nothing held, nothing emitted."""
     room = WaitingRoom(2, "test")
     assert room.complete_before == BEGINNING
     assert room.idle_waiting_on() is None
@@ -66,7 +66,7 @@ def test_an_event_between_punctuations_says_as_much_as_a_punctuation() -> None:
 
 
 def test_rows_that_go_back_behind_their_register_are_refused() -> None:
-    """By an event or by a punctuation, it is the same promise; the place is named."""
+    """By an event or by a punctuation, it is the same guarantee; the place is named."""
     room = WaitingRoom(2, "step 'join#1'")
     room.take(1, _events().punctuation(5))
     room.take(1, _events(5))

@@ -22,13 +22,13 @@ _SCHEMA = EventSchema.of(pa.schema({"at": pa.int64(), "k": pa.string(), "v": pa.
 def test_rows_whose_answer_is_true_stay_and_every_punctuation_passes(batch: EventBatch) -> None:
     """At their places, in any order."""
     emission = WhereOperator(_SCHEMA, nw.col("k") == "a").on_batch(0, batch)
-    said = [element for out in emission.batches for element in elements_of(out)]
+    emitted = [element for out in emission.batches for element in elements_of(out)]
     expected = [
         element
         for element in elements_of(batch)
         if isinstance(element, Punctuate) or (isinstance(element, Insert) and element.payload[0] == "a")  # type: ignore[index]
     ]
-    assert said == expected
+    assert emitted == expected
 
 
 def _batch(*values: int | None) -> EventBatch:

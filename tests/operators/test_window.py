@@ -32,19 +32,19 @@ WINDOWS: list[Window] = [Tumbling(5, 2), Hopping(6, 2), Hopping(6, 4, 1), Hoppin
 
 def _run(window: Window, batches: list[EventBatch], schema: EventSchema, *, ordered: bool) -> list[Element]:
     """Feed batches, resuming a new operator from a snapshot before each."""
-    said: list[Element] = []
+    emitted: list[Element] = []
     resume = None
     for batch in batches:
         operator = WindowOperator(window, schema, ordered, resume=resume)
         for out in operator.on_batch(0, batch).batches:
             out.check()
             assert out.payload.schema == windowed_schema(schema).payload
-            said += elements_of(out)
+            emitted += elements_of(out)
         operator.check()
         resume = operator.snapshot()
     assert not operator.on_end(0).batches
     assert operator.buffered() == 0
-    return said
+    return emitted
 
 
 def _named(*elements: Element) -> EventBatch:
@@ -61,14 +61,14 @@ def _inserts(elements: list[Element]) -> list[Insert]:
 
 def test_tumbling_keeps_the_former_time_as_payload() -> None:
     """One row per event, with its window in front of everything it had."""
-    said = _run(Tumbling(10), [_named(_event("a", 3), Punctuate(14), _event("b", 15))], NAMES, ordered=True)
-    assert said == [Insert((3, "a"), 0, 10), Punctuate(10), Insert((15, "b"), 10, 20)]
+    emitted = _run(Tumbling(10), [_named(_event("a", 3), Punctuate(14), _event("b", 15))], NAMES, ordered=True)
+    assert emitted == [Insert((3, "a"), 0, 10), Punctuate(10), Insert((15, "b"), 10, 20)]
 
 
 def test_hopping_gives_one_row_per_window_and_says_how_far_it_is() -> None:
-    """An event at 7 promises windows from 0 on; one at 12 promises windows from 5 on."""
-    said = _run(Hopping(10, 5), [_named(_event("a", 7)), _named(_event("b", 12))], NAMES, ordered=True)
-    assert said == [
+    """An event at 7 guarantees windows from 0 on; one at 12 guarantees windows from 5 on."""
+    emitted = _run(Hopping(10, 5), [_named(_event("a", 7)), _named(_event("b", 12))], NAMES, ordered=True)
+    assert emitted == [
         Insert((7, "a"), 0, 10),
         Insert((7, "a"), 5, 15),
         Punctuate(0),
@@ -78,10 +78,10 @@ def test_hopping_gives_one_row_per_window_and_says_how_far_it_is() -> None:
     ]
 
 
-def test_hopping_over_disorder_adds_no_promise() -> None:
+def test_hopping_over_disorder_adds_no_guarantee() -> None:
     """Only the input's own punctuations are translated."""
-    said = _run(Hopping(10, 5), [_named(_event("b", 12), _event("a", 7), Punctuate(7))], NAMES, ordered=False)
-    assert [element for element in said if isinstance(element, Punctuate)] == [Punctuate(0)]
+    emitted = _run(Hopping(10, 5), [_named(_event("b", 12), _event("a", 7), Punctuate(7))], NAMES, ordered=False)
+    assert [element for element in emitted if isinstance(element, Punctuate)] == [Punctuate(0)]
 
 
 def test_an_event_in_a_gap_comes_out_in_no_window() -> None:
@@ -91,14 +91,14 @@ def test_an_event_in_a_gap_comes_out_in_no_window() -> None:
 
 def test_sliding_lets_each_event_live_from_its_own_time() -> None:
     """Punctuations pass unchanged."""
-    said = _run(Sliding(4), [_named(_event("a", 3), Punctuate(4), _event("b", 4))], NAMES, ordered=True)
-    assert said == [Insert((3, "a"), 3, 7), Punctuate(4), Insert((4, "b"), 4, 8)]
+    emitted = _run(Sliding(4), [_named(_event("a", 3), Punctuate(4), _event("b", 4))], NAMES, ordered=True)
+    assert emitted == [Insert((3, "a"), 3, 7), Punctuate(4), Insert((4, "b"), 4, 8)]
 
 
-def test_a_punctuation_behind_the_events_does_not_take_a_promise_back() -> None:
-    """On an ordered stream the event at 20 had said more than the punctuation 8 after it."""
-    said = _run(Hopping(10, 5), [_named(_event("a", 20)), _named(Punctuate(8))], NAMES, ordered=True)
-    assert [element for element in said if isinstance(element, Punctuate)] == [Punctuate(15), Punctuate(15)]
+def test_a_punctuation_behind_the_events_does_not_take_a_guarantee_back() -> None:
+    """On an ordered stream the event at 20 had shown more than the punctuation 8 after it."""
+    emitted = _run(Hopping(10, 5), [_named(_event("a", 20)), _named(Punctuate(8))], NAMES, ordered=True)
+    assert [element for element in emitted if isinstance(element, Punctuate)] == [Punctuate(15), Punctuate(15)]
 
 
 def test_calendar_windows_are_shown_in_the_time_zone_of_the_time_column() -> None:
@@ -134,10 +134,10 @@ def test_nothing_in_gives_nothing_out() -> None:
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("instant", [BEGINNING, FOREVER])
 def test_punctuations_at_the_ends_of_time_do_not_overflow(window: Window, instant: int) -> None:
-    """FOREVER stays FOREVER; BEGINNING promises nothing that matters."""
-    (said,) = _run(window, [_named(Punctuate(instant))], NAMES, ordered=True)
-    assert isinstance(said, Punctuate)
-    assert said.complete_before == FOREVER if instant == FOREVER else said.complete_before < BEGINNING + 100
+    """FOREVER stays FOREVER; BEGINNING guarantees nothing that matters."""
+    (emitted,) = _run(window, [_named(Punctuate(instant))], NAMES, ordered=True)
+    assert isinstance(emitted, Punctuate)
+    assert emitted.complete_before == FOREVER if instant == FOREVER else emitted.complete_before < BEGINNING + 100
 
 
 @pytest.mark.parametrize(
@@ -195,25 +195,25 @@ def test_windows_are_held_at_the_end_of_int64_and_refused_before_its_beginning(s
 def test_disordered_streams_equal_the_oracle_element_by_element(data: st.DataObject, window: Window) -> None:
     """However they are cut and restored."""
     batch = data.draw(disordered_batches(KEYED))
-    said = _run(window, data.draw(batch_cuts(batch)), SCHEMA, ordered=False)
+    emitted = _run(window, data.draw(batch_cuts(batch)), SCHEMA, ordered=False)
     expected = window_oracle(elements_of(batch), window)
-    assert [_without_time(element) for element in said] == expected
+    assert [_without_time(element) for element in emitted] == expected
 
 
 @given(st.data(), st.sampled_from(WINDOWS))
-def test_ordered_streams_equal_the_oracle_and_keep_every_promise(data: st.DataObject, window: Window) -> None:
+def test_ordered_streams_equal_the_oracle_and_keep_every_guarantee(data: st.DataObject, window: Window) -> None:
     """The rows are those of the oracle; punctuations never go back, and no row contradicts one."""
     batch = data.draw(ordered_batches(KEYED))
-    said = _run(window, data.draw(batch_cuts(batch)), SCHEMA, ordered=True)
-    rows = [_without_time(element) for element in _inserts(said)]
+    emitted = _run(window, data.draw(batch_cuts(batch)), SCHEMA, ordered=True)
+    rows = [_without_time(element) for element in _inserts(emitted)]
     assert rows == _inserts(window_oracle(elements_of(batch), window))
-    promised = BEGINNING
-    for element in said if isinstance(window, Hopping) else ():
+    guaranteed = BEGINNING
+    for element in emitted if isinstance(window, Hopping) else ():
         if isinstance(element, Punctuate):
-            assert element.complete_before >= promised
-            promised = element.complete_before
+            assert element.complete_before >= guaranteed
+            guaranteed = element.complete_before
         else:
-            assert element.start >= promised
+            assert element.start >= guaranteed
 
 
 @given(st.data(), st.sampled_from([Tumbling(5, 2), Sliding(3)]))

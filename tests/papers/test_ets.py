@@ -43,15 +43,15 @@ def _punctuation(complete_before: int) -> EventBatch:
 
 def _names(emission: Emission) -> list[str]:
     """The tuples of an emission by name (of both sides, for a join), punctuations by their instant."""
-    said = []
+    emitted = []
     for batch in emission.batches:
         for element in elements_of(batch):
             if isinstance(element, Insert):
                 assert isinstance(element.payload, tuple)
-                said.append("".join(value for value in element.payload if isinstance(value, str)))
+                emitted.append("".join(value for value in element.payload if isinstance(value, str)))
             else:
-                said.append(f"|{element.complete_before}")  # type: ignore[union-attr]
-    return said
+                emitted.append(f"|{element.complete_before}")  # type: ignore[union-attr]
+    return emitted
 
 
 def _join(within: int) -> JoinOperator:
@@ -274,7 +274,7 @@ def _collected(stream: Stream, clock: sw.ManualClock) -> tuple[sw.Query, list[in
 
 
 def test_section_5_an_internal_punctuation_is_the_clock() -> None:
-    """A tuple stamped now does not wait for a silent input, and the promise is exactly the present."""
+    """A tuple stamped now does not wait for a silent input, and the guarantee is exactly the present."""
     clock = sw.ManualClock(1_000)
     a, b = _source("a"), _source("b")
     query, seen = _collected(sw.union(sw.arrivals(a), sw.arrivals(b)), clock)
@@ -317,9 +317,9 @@ class _External:
 
     def __post_init__(self) -> None:
         self.fast, self.slow = (sw.PushSource(_ROWS, name=name) for name in ("fast", "slow"))
-        said = sw.Punctuations.on_demand(skew=timedelta(microseconds=100))
+        punctuations = sw.Punctuations.on_demand(skew=timedelta(microseconds=100))
         fast = sw.stream(self.fast, time="at").assume_ordered()
-        slow = sw.stream(self.slow, time="at", punctuations=said).assume_ordered()
+        slow = sw.stream(self.slow, time="at", punctuations=punctuations).assume_ordered()
         self.query, self.seen = _collected(sw.union(fast, slow), self.clock)
 
 
@@ -343,7 +343,7 @@ def test_section_5_an_external_punctuation_is_t_plus_elapsed_minus_delta() -> No
     assert case.seen == [0, 1, 2]
 
 
-def _promised_1600() -> _External:
+def _guaranteed_1600() -> _External:
     case = _External()
     case.slow.push(_row(1_000, 0))
     case.fast.push(_row(1_600, 1))
@@ -354,17 +354,17 @@ def _promised_1600() -> _External:
     return case
 
 
-def test_section_5_a_tuple_exactly_at_the_promise_is_on_time() -> None:
-    """The promise closes what is before it."""
-    case = _promised_1600()
+def test_section_5_a_tuple_exactly_at_the_guarantee_is_on_time() -> None:
+    """The guarantee closes what is before it."""
+    case = _guaranteed_1600()
     case.slow.push(_row(1_600, 2))
     case.query.work()
     assert case.seen == [0, 1, 2]
 
 
-def test_section_5_a_tuple_before_the_promise_is_late() -> None:
+def test_section_5_a_tuple_before_the_guarantee_is_late() -> None:
     """One microsecond is enough: the skew was larger than declared. The query goes on."""
-    case = _promised_1600()
+    case = _guaranteed_1600()
     case.slow.push(_row(1_599, 2))
     case.slow.push(_row(1_601, 3))
     case.query.work()
@@ -373,7 +373,7 @@ def test_section_5_a_tuple_before_the_promise_is_late() -> None:
     assert case.seen == [0, 1, 3]
 
 
-def test_section_5_an_external_source_that_has_sent_nothing_promises_nothing() -> None:
+def test_section_5_an_external_source_that_has_sent_nothing_guarantees_nothing() -> None:
     """There is no t to count from."""
     case = _External()
     case.fast.push(_row(1_000, 1))
@@ -382,9 +382,9 @@ def test_section_5_an_external_source_that_has_sent_nothing_promises_nothing() -
     assert case.seen == []
 
 
-def test_section_5_the_promise_is_kept_while_it_would_go_back() -> None:
+def test_section_5_the_guarantee_is_kept_while_it_would_go_back() -> None:
     """An event that arrives late, with an older lead over its arrival, does not lower the bound."""
-    case = _promised_1600()
+    case = _guaranteed_1600()
     case.clock.advance(1_000)
     case.slow.push(_row(1_650, 2))
     case.query.work()
@@ -483,7 +483,7 @@ def test_section_6_scenario_c_waits_not_at_all_on_demand() -> None:
 
 
 def test_section_5_latent_streams_of_which_one_is_cut_into_windows_keep_their_order() -> None:
-    """A window moves the stamps of one side back; the join then waits for a promise instead of breaking its order."""
+    """A window moves the stamps of one side back; the join then waits for a guarantee instead of breaking its order."""
     clock = sw.ManualClock(1_000)
     a, b = _source("a"), _source("b")
     seen: list[dict[str, Any]] = []

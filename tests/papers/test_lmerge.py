@@ -77,7 +77,7 @@ def _leases(log: Iterable[tuple[str, str, int, int]]) -> list[Element]:
     return stream
 
 
-def test_table_i_both_logs_tell_the_same_leases() -> None:
+def test_table_i_both_logs_send_the_same_leases() -> None:
     """Phy1 and Phy2 differ in order and revisions, and give one lease summary; so do a(), m() in the report."""
     phy1 = _leases([(ALLOC, "B", 8, FOREVER), (ALLOC, "A", 6, 12), (MODIFY, "B", 8, 10)])
     phy2 = _leases([(ALLOC, "A", 6, 7), (ALLOC, "B", 8, 15), (MODIFY, "A", 6, 12), (MODIFY, "B", 8, 10)])
@@ -102,7 +102,7 @@ def test_table_ii_every_prefix_reconstitutes() -> None:
 
 
 def test_table_ii_prefixes_of_the_two_streams_are_compatible() -> None:
-    """Until Phy1 has promised something, each can follow the other (the report, below its table I)."""
+    """Until Phy1 has guaranteed something, each can follow the other (the report, below its table I)."""
     for i in range(4):
         for j in range(5):
             check_compatible(temporal_table_of(PHY1, upto=i), [temporal_table_of(PHY2, upto=j)])
@@ -110,7 +110,7 @@ def test_table_ii_prefixes_of_the_two_streams_are_compatible() -> None:
 
 
 def test_punctuation_stable_11_cannot_be_propagated_yet() -> None:
-    """An output with A [6, 7) and B [8, 15) must not promise 11: A would be frozen, and B kept from shrinking."""
+    """An output with A [6, 7) and B [8, 15) must not guarantee 11: A would be frozen, and B kept from shrinking."""
     output = [*PHY2[:2], Punctuate(11)]
     inputs = [temporal_table_of(PHY1, upto=4), temporal_table_of(PHY2, upto=2)]
     check_compatible(temporal_table_of(PHY2, upto=2), inputs)
@@ -128,7 +128,7 @@ def test_punctuation_stable_11_cannot_be_propagated_yet() -> None:
 
 
 def test_punctuation_stable_11_may_follow_the_two_corrections() -> None:
-    """Once A ends at 12 and B at 10, the promise can be passed on."""
+    """Once A ends at 12 and B at 10, the guarantee can be passed on."""
     output = [*PHY2[:4], Punctuate(11)]
     check_compatible(temporal_table_of(output), [temporal_table_of(PHY1, upto=4), temporal_table_of(PHY2, upto=2)])
 
@@ -217,7 +217,7 @@ def test_table_iii_chattier_outputs_say_more_elements() -> None:
     assert [len(_column(output)) for output in (2, 4, 3)] == [5, 4, 3]
 
 
-def test_table_iii_an_output_that_passed_on_only_the_first_values_could_not_promise_16() -> None:
+def test_table_iii_an_output_that_passed_on_only_the_first_values_could_not_guarantee_16() -> None:
     """Out3 without its last adjust would freeze A at 10."""
     output = temporal_table_of([Insert("A", 6, 10), Insert("B", 7, 14), Punctuate(16)])
     violation = first_violation(output, [temporal_table_of(_column(number)) for number in (0, 1)])
@@ -272,7 +272,7 @@ def test_section_iii_b_o3_is_not_compatible_for_two_reasons() -> None:
 
 
 def test_section_iii_b_no_element_can_correct_o3() -> None:
-    """Neither can A be given the end 16, nor can B be added, after O3's promise of 13."""
+    """Neither can A be given the end 16, nor can B be added, after O3's guarantee of 13."""
     for element in (Adjust("A", 2, 12, 16), Insert("B", 3, 10)):
         with pytest.raises(BrokenPunctuation):
             TableBuilder(O3).add(element)
@@ -328,10 +328,10 @@ def test_table_3_each_output_is_an_agreement(output: str) -> None:
     agreement, expected = OUTPUTS[output]
     payload = pa.schema({"p": pa.string()})
     merge = MergeRevisedWithKey(2, batch_of([], payload).payload, agreement=agreement)
-    said = [
-        str(told).replace("('A',)", "A").replace("('B',)", "B")
+    emitted = [
+        str(one).replace("('A',)", "A").replace("('B',)", "B")
         for port, element in CHATTER
         for batch in merge.on_batch(port, batch_of([element], payload)).batches
-        for told in elements_of(batch)
+        for one in elements_of(batch)
     ]
-    assert said == expected
+    assert emitted == expected

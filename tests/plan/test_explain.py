@@ -98,8 +98,8 @@ def _latent() -> Stream:
 
 def _live_with_skew() -> Stream:
     source = sw.PushSource({"at": pa.timestamp("us", "UTC"), "v": pa.int64()}, name="sensor")
-    said = sw.Punctuations.periodic("10s", skew="2s")
-    return sw.stream(source, time="at", punctuations=said).where(nw.col("v") > 0).select(double=nw.col("v") * 2)
+    punctuations = sw.Punctuations.periodic("10s", skew="2s")
+    return sw.stream(source, time="at", punctuations=punctuations).where(nw.col("v") > 0).select(double=nw.col("v") * 2)
 
 
 def _sort() -> Stream:
@@ -202,7 +202,7 @@ def test_every_line_has_a_reason(name: str) -> None:
 
 
 def test_a_step_with_several_outputs_is_shown_once(part: Parting) -> None:
-    """Below the first of them; what the rows of each are is said."""
+    """Below the first of them; what the rows of each are is shown."""
     main, band = part(sw.stream(pa.table({"at": [1], "v": [2]}), time="at", name="numbers").assume_ordered())
     text = sw.union(main, band).explain()
     lines = [[part.strip() for part in line.split("  ") if part.strip(" │")] for line in text.splitlines()]

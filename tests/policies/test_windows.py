@@ -1,4 +1,4 @@
-"""Windows: which of them contain an instant, and which promise survives them."""
+"""Windows: which of them contain an instant, and which guarantee survives them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _starts(window: Window, at: int) -> list[int]:
     return [first + i * window.apart for i in range(1 if count is None else int(count[0]))]
 
 
-def _promise(window: Window, at: int) -> int:
+def _guarantee(window: Window, at: int) -> int:
     return int(window.punctuations(np.array([at]))[0])
 
 
@@ -74,16 +74,16 @@ def test_the_windows_of_an_instant_are_those_found_by_trial(window: Window) -> N
 def test_a_translated_punctuation_is_the_greatest_that_holds(window: Window) -> None:
     """It holds: no later event starts before it. It is the greatest: some later event starts exactly there."""
     for at in range(-30, 31):
-        promised = _promise(window, at)
+        guaranteed = _guarantee(window, at)
         later = [start for instant in range(at, at + 40) for start in window_starts(instant, window)]
-        assert promised == min(later) == least_start_from(at, window)
+        assert guaranteed == min(later) == least_start_from(at, window)
 
 
 @pytest.mark.parametrize("window", SMALL_WINDOWS, ids=str)
 def test_translated_punctuations_never_go_back(window: Window) -> None:
-    """A later promise is never translated to an earlier one."""
-    promised = window.punctuations(np.arange(-50, 50))
-    assert (np.diff(promised) >= 0).all()
+    """A later guarantee is never translated to an earlier one."""
+    guaranteed = window.punctuations(np.arange(-50, 50))
+    assert (np.diff(guaranteed) >= 0).all()
 
 
 @given(
@@ -92,7 +92,7 @@ def test_translated_punctuations_never_go_back(window: Window) -> None:
     st.integers(BEGINNING, FOREVER),
     st.lists(st.integers(BEGINNING, FOREVER), min_size=1, max_size=8),
 )
-def test_promises_are_exact_and_stay_within_int64(size: int, hop: int, offset: int, times: list[int]) -> None:
+def test_guarantees_are_exact_and_stay_within_int64(size: int, hop: int, offset: int, times: list[int]) -> None:
     """The same with whole numbers of any size, held at the ends of int64."""
     expected = [
         FOREVER if at == FOREVER else max(BEGINNING, min(FOREVER, -((offset - at + size - 1) // hop) * hop + offset))
@@ -105,9 +105,9 @@ def test_promises_are_exact_and_stay_within_int64(size: int, hop: int, offset: i
 
 @pytest.mark.parametrize("window", SMALL_WINDOWS, ids=str)
 def test_the_ends_of_time_stay_where_they_are(window: Window) -> None:
-    """BEGINNING promises nothing and FOREVER everything, before a window and after it."""
-    assert _promise(window, FOREVER) == FOREVER
-    assert _promise(window, BEGINNING) <= BEGINNING + window.size + window.apart
+    """BEGINNING guarantees nothing and FOREVER everything, before a window and after it."""
+    assert _guarantee(window, FOREVER) == FOREVER
+    assert _guarantee(window, BEGINNING) <= BEGINNING + window.size + window.apart
 
 
 @pytest.mark.parametrize(

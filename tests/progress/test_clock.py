@@ -1,4 +1,4 @@
-"""Clocks: one that is told what time it is, and one that reads it but never goes back."""
+"""Clocks: one that is set, and one that reads it but never goes back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from slackwater.progress.clock import Clock, ManualClock, SystemClock
 
 
-def test_a_manual_clock_moves_only_when_told() -> None:
+def test_a_manual_clock_moves_only_when_asked() -> None:
     """It starts where it was set, and adds up."""
     clock = ManualClock(100)
     assert clock.now() == clock.now() == 100
@@ -37,6 +37,6 @@ def test_the_system_clock_stands_still_while_the_machine_sets_its_clock_back(mon
 
 @pytest.mark.parametrize("clock", [ManualClock(3), SystemClock()], ids=["manual", "system"])
 def test_every_clock_never_goes_back(clock: Clock) -> None:
-    """Both keep the one promise of a clock."""
+    """Both keep the one guarantee of a clock."""
     readings = [clock.now() for _ in range(100)]
     assert readings == sorted(readings)

@@ -13,7 +13,7 @@ _INSTANTS = st.one_of(st.integers(0, 10), st.sampled_from([BEGINNING, FOREVER]))
 
 
 def test_a_new_frontier_has_come_nowhere() -> None:
-    """Before anything is said, everything may come."""
+    """Before any punctuation, everything may come."""
     frontier = Frontier(ports=3)
     assert frontier.complete_before == BEGINNING
     assert frontier.registers == (BEGINNING,) * 3
@@ -36,7 +36,7 @@ def test_the_first_of_several_slowest_inputs_is_named() -> None:
 
 
 def test_a_register_never_goes_back() -> None:
-    """An older promise adds nothing to a newer one, nor does the same again."""
+    """An older guarantee adds nothing to a newer one, nor does the same again."""
     frontier = Frontier(ports=1)
     assert frontier.advance(0, 5)
     assert not frontier.advance(0, 5)
@@ -64,11 +64,11 @@ def test_check_fails_on_a_broken_frontier() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), _INSTANTS), max_size=30))
-def test_the_frontier_is_the_least_of_the_greatest_promises(promises: list[tuple[int, int]]) -> None:
-    """Whatever is said in whatever order; a frontier rebuilt from its registers goes on the same."""
+def test_the_frontier_is_the_least_of_the_greatest_guarantees(guarantees: list[tuple[int, int]]) -> None:
+    """Whatever punctuations come, in whatever order; a frontier rebuilt from its registers goes on the same."""
     frontier = Frontier(ports=3)
     best = [BEGINNING] * 3
-    for port, instant in promises:
+    for port, instant in guarantees:
         before = min(best)
         best[port] = max(best[port], instant)
         assert frontier.advance(port, instant) == (min(best) > before)

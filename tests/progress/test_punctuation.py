@@ -17,8 +17,8 @@ def test_an_event_exactly_at_the_bound_may_still_come() -> None:
     assert not Punctuation(10).rules_out(11)
 
 
-def test_the_first_promise_rules_out_nothing_and_the_last_everything() -> None:
-    """BEGINNING promises nothing; the END of a stream closes all times that events can have."""
+def test_the_first_guarantee_rules_out_nothing_and_the_last_everything() -> None:
+    """BEGINNING guarantees nothing; the END of a stream closes all times that events can have."""
     assert not Punctuation(BEGINNING).rules_out(BEGINNING)
     assert END.rules_out(FOREVER - 1)
     assert END.ground is Ground.END

@@ -95,15 +95,15 @@ def test_exported_names_do_not_hide_what_they_are_called() -> None:
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    """Said in two places, which agree."""
-    said = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
-    assert sw.__version__ == said["project"]["version"]
+    """Written in two places, which agree."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert sw.__version__ == project["project"]["version"]
 
 
 @pytest.mark.parametrize(
     "value", [sw.Late.drop(), sw.count("x"), sw.Counters(rows_in=3), sw.LeftOut(), sw.Every.rows(5)]
 )
-def test_what_is_said_to_be_of_slackwater_is_found_there_when_it_is_read_again(value: object) -> None:
+def test_what_is_declared_to_be_of_slackwater_is_found_there_when_it_is_read_again(value: object) -> None:
     """Plans are sent to Python workers by their pickles, and snapshots are kept."""
     written = pickle.dumps(value)
     assert f"slackwater\x94\x8c{chr(len(type(value).__name__))}{type(value).__name__}".encode("latin1") in written

@@ -40,7 +40,7 @@ def test_no_parameter_hides_behind_another(name: str, function: Any) -> None:
 
 @pytest.mark.parametrize("call", ["open", "start", "to_spark"])
 def test_streams_and_bands_take_the_same(call: str) -> None:
-    """What one stream can be told, several can be told together."""
+    """What one stream can be given, several can be given together."""
     of_one = inspect.signature(getattr(sw.OrderedStream, call)).parameters
     if call == "to_spark":
         assert not hasattr(sw.PatienceBands, call)

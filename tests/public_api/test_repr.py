@@ -53,7 +53,7 @@ def test_a_line_says_what_it_is(shown: object, text: str) -> None:
     assert repr(shown) == text
 
 
-def test_promises_of_a_source_are_no_patience() -> None:
+def test_guarantees_of_a_source_are_no_patience() -> None:
     """Nobody waits there."""
     source = sw.PushSource({"at": pa.timestamp("us", "UTC")})
     stream = sw.stream(source, time="at", punctuations=sw.Punctuations.on_demand(skew="2s"))

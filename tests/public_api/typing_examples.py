@@ -157,7 +157,7 @@ def revised(path: str) -> sw.OrderedStream:
 
 
 def replicas(blue: sw.OrderedStream, green: sw.RevisedStream, red: sw.DisorderedStream) -> sw.OrderedStream:
-    """Of any kind; told when they are frozen, or before."""
+    """Of any kind; emitted when they are frozen, or before."""
     assert_type(sw.merge_replicas(blue, green, red, standby=[green], attachable=True), sw.OrderedStream)
     early = sw.merge_replicas(blue, green, agreement=sw.Agreement.first(), complete_from={green: datetime(2026, 1, 1)})  # noqa: DTZ001 - UTC, as columns without a zone
     assert_type(early, sw.OrderedStream | sw.RevisedStream)
@@ -176,7 +176,7 @@ def replicas(blue: sw.OrderedStream, green: sw.RevisedStream, red: sw.Disordered
 
 
 def racing_plans(rows: sw.DisorderedStream) -> sw.Result:
-    """Two plans of one query, and what tells one of them that it need not go on."""
+    """Two plans of one query, and what shows one of them that it need not go on."""
 
     def scored(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.append_column("score", batch["x"])

@@ -250,7 +250,7 @@ def test_a_step_ends_with_its_last_input() -> None:
 
 
 class _Holding(Operator[None]):
-    """Holds all that comes until all its inputs have ended, and notes what it is told."""
+    """Holds all that comes until all its inputs have ended, and notes what it is informed of."""
 
     __slots__ = ("_held", "_name", "_noted", "_open")
 

@@ -1,4 +1,4 @@
-"""changes(): revised streams from every kind of source, held to what they promise."""
+"""changes(): revised streams from every kind of source, held to what they guarantee."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_files_are_sources_of_changes(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_stream_of_changes_says_what_it_is() -> None:
-    """In no order, revised, punctuated unless it is said not to be, without a key unless it is said to have one."""
+    """In no order, revised, punctuated unless declared not to be, without a key unless declared to have one."""
     facts = sw.changes(_ROWS, time="at", until="until").properties
     assert (facts.order, facts.insert_only, facts.punctuated, facts.keyed) == (Order.NONE, False, True, False)
     keyed = sw.changes(_table(), time="at", until="until", keyed=True, punctuated=False).properties
@@ -99,14 +99,14 @@ def test_a_stream_of_changes_says_what_it_is() -> None:
 
 @pytest.mark.parametrize("live", [False, True])
 @given(table=tables_with_duplicates(), seed=st.integers(0, 10**6))
-def test_changes_come_to_the_table_that_they_tell(live: bool, table: TemporalTable, seed: int) -> None:
-    """However it is told; equal events count."""
+def test_changes_come_to_the_table_that_they_send(live: bool, table: TemporalTable, seed: int) -> None:
+    """However it is sent; equal events count."""
     rows = change_rows(present(table, seed, _REVISED), _PAYLOAD)
     source = _push(rows) if live else _table(rows)
     settled = sw.changes(source, time="at", until="until").settle().run().table.to_pylist()
     ends = [sw.FOREVER if row["until"] is None else row["until"] for row in settled]
-    told = [Insert((row["k"], row["v"]), row["at"], end) for row, end in zip(settled, ends, strict=True)]
-    assert sorted(map(str, told)) == sorted(str(Insert(one.payload, one.start, one.end)) for one in table)
+    sent = [Insert((row["k"], row["v"]), row["at"], end) for row, end in zip(settled, ends, strict=True)]
+    assert sorted(map(str, sent)) == sorted(str(Insert(one.payload, one.start, one.end)) for one in table)
     assert [row["at"] for row in settled] == sorted(row["at"] for row in settled)
 
 

@@ -63,7 +63,7 @@ def test_a_file_of_other_columns_in_a_folder_is_refused_by_name(tmp_path: Path, 
 
 
 def test_files_of_several_formats_in_a_folder_are_refused(tmp_path: Path) -> None:
-    """Nobody can tell which are meant."""
+    """Nobody can know which are meant."""
     _write(tmp_path / "a.csv")
     _write(tmp_path / "b.parquet")
     with pytest.raises(PlanError, match=r"(?s)does not name a known format.*\.parquet, \.csv"):

@@ -69,7 +69,7 @@ def test_rows_are_stamped_when_they_are_pushed() -> None:
     assert stamps == [100, 105]
 
 
-def test_the_present_is_promised_only_while_nothing_waits() -> None:
+def test_the_present_is_guaranteed_only_while_nothing_waits() -> None:
     """A row that waits was stamped before."""
     source, clock = _source(), sw.ManualClock(100)
     source.open(clock, lambda: None)
@@ -118,7 +118,7 @@ def test_a_query_that_runs_makes_room_for_its_feeder() -> None:
 
 
 def test_a_query_is_woken_before_its_feeder_waits_for_it() -> None:
-    """A table of several chunks that fills the source must not wait for a query that nobody has told about it."""
+    """A table of several chunks that fills the source must not wait for a query that nobody has informed of it."""
     source, woken = _source(capacity=1), threading.Event()
     source.open(sw.ManualClock(), woken.set)
     chunks = pa.table({"v": pa.chunked_array([[1], [2]])})
@@ -142,7 +142,7 @@ def test_a_push_that_waits_too_long_says_what_is_the_matter() -> None:
     assert _values(source) == [1]
 
 
-def test_a_feeder_that_waits_is_told_when_the_source_is_closed() -> None:
+def test_a_feeder_that_waits_is_informed_when_the_source_is_closed() -> None:
     """Nobody will make room any more."""
     source = _source(capacity=1)
     source.push({"v": 1})
@@ -232,7 +232,7 @@ def test_rows_pushed_from_several_threads_all_arrive_each_thread_in_its_order() 
 
 
 def test_a_source_that_is_being_read_is_not_read_twice() -> None:
-    """Its rows would be dealt between two queries; the hint says what to do."""
+    """Its rows would be split between two queries; the hint says what to do."""
     source = _source()
     stream = sw.arrivals(source)
     stream.open(lambda _: None, clock=sw.ManualClock())
@@ -254,14 +254,14 @@ def test_a_source_used_twice_in_one_plan_is_read_once() -> None:
 
 
 def test_two_streams_made_of_one_source_in_one_plan_are_refused_or_share_it() -> None:
-    """Calling arrivals() twice on one source must not deal its rows between them in silence."""
+    """Calling arrivals() twice on one source must not split its rows between them in silence."""
     source = _source()
     with pytest.raises(SlackwaterError, match=r"(?s)clicks.*hint"):
         sw.union(sw.arrivals(source), sw.arrivals(source)).open(lambda _: None, clock=sw.ManualClock())
 
 
 def test_pushing_no_rows_is_no_news() -> None:
-    """Nothing waits, and the present can be promised."""
+    """Nothing waits, and the present can be guaranteed."""
     source = _source()
     source.open(sw.ManualClock(5), lambda: None)
     source.push([])

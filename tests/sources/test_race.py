@@ -1,4 +1,4 @@
-"""Plans that race: the merged stream is what each would tell alone, in less time than any of them would take."""
+"""Plans that race: the merged stream is what each would send alone, in less time than any of them would take."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def _plans(table: pa.Table) -> tuple[list[_Selection], list[sw.OrderedStream]]:
 
 
 def _race(table: pa.Table, *, feedback: bool) -> tuple[int, list[dict[str, Any]]]:
-    """Race two plans on a machine with a processor for each; return when all was told, and what.
+    """Race two plans on a machine with a processor for each; return when all was emitted, and what.
 
     The time is what a plan has spent: whoever has spent less takes the next step.
     """
     functions, plans = _plans(table)
     race = sw.Race(*plans, batch_rows=20, clock=sw.ManualClock(), feedback=feedback)
-    told: list[dict[str, Any]] = []
-    merged = race.merged.open(lambda rows: told.extend(rows.to_pylist()), clock=sw.ManualClock())
+    emitted: list[dict[str, Any]] = []
+    merged = race.merged.open(lambda rows: emitted.extend(rows.to_pylist()), clock=sw.ManualClock())
     finished = 0
     while True:
         plan = min(range(2), key=lambda number: functions[number].spent)
@@ -74,7 +74,7 @@ def _race(table: pa.Table, *, feedback: bool) -> tuple[int, list[dict[str, Any]]
             finished = functions[plan].spent
             break
     merged.close()
-    return finished, told
+    return finished, emitted
 
 
 def test_two_plans_take_less_time_together_than_either_alone_because_each_is_spared_the_others_work() -> None:
@@ -83,15 +83,15 @@ def test_two_plans_take_less_time_together_than_either_alone_because_each_is_spa
     functions, plans = _plans(table)
     alone = [plan.run().table.to_pylist() for plan in plans]
     apart = min(function.spent for function in functions)
-    with_feedback, told = _race(table, feedback=True)
-    without, told_without = _race(table, feedback=False)
-    assert told == told_without == alone[0] == alone[1]
+    with_feedback, emitted = _race(table, feedback=True)
+    without, sent_without = _race(table, feedback=False)
+    assert emitted == sent_without == alone[0] == alone[1]
     assert without > 0.9 * apart
     assert with_feedback < apart / 4
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_plans_driven_by_threads_tell_what_each_tells_alone(seed: int) -> None:
+def test_plans_driven_by_threads_send_what_each_sends_alone(seed: int) -> None:
     """However the threads are interleaved."""
     table = _alternating(3_000, seed)
     _, plans = _plans(table)
@@ -128,7 +128,7 @@ def _failing_from(place: int) -> Callable[[pa.RecordBatch], pa.Array]:
 
 
 def test_a_plan_that_fails_leaves_the_race_and_says_so_to_whom_drives_it() -> None:
-    """The others tell the rest."""
+    """The others send the rest."""
     table = _alternating(400, 2)
     rows = sw.stream(table, time="at").assume_ordered()
     race = sw.Race(rows.where(_failing_from(100)), rows.where(nw.col("x") >= 0), batch_rows=10)

@@ -137,11 +137,11 @@ def test_only_a_live_source_punctuates_by_the_clock() -> None:
 
 
 def test_a_source_with_times_of_its_own_needs_a_skew() -> None:
-    """Otherwise it could promise nothing."""
+    """Otherwise it could guarantee nothing."""
     source = sw.PushSource({"at": pa.timestamp("us")})
-    for said in (sw.Punctuations.on_demand(), sw.Punctuations.periodic("1s")):
+    for punctuations in (sw.Punctuations.on_demand(), sw.Punctuations.periodic("1s")):
         with pytest.raises(PlanError, match=r"(?s)needs a skew.*hint: say the greatest skew"):
-            sw.stream(source, time="at", punctuations=said)
+            sw.stream(source, time="at", punctuations=punctuations)
 
 
 def test_sequence_numbers_do_not_pass_with_the_clock() -> None:

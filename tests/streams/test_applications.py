@@ -66,7 +66,7 @@ def _events(table: pa.Table) -> list[Element]:
 def test_all_but_one_copy_may_die_at_any_time(
     lives: list[int], readers: list[str], place: int, attachable: bool, cut: int
 ) -> None:
-    """Each row is told once, in order, whichever copy lives, and however the copies get their order."""
+    """Each row is emitted once, in order, whichever copy lives, and however the copies get their order."""
     rows = pa.Table.from_pylist([{"at": 2 * n, "v": n * n} for n in range(20)], _ROWS)
     lives.insert(min(place, len(lives)), 20)
     copies = [_READERS[reader](rows.slice(0, life)) for life, reader in zip(lives, readers, strict=False)]
@@ -81,7 +81,7 @@ def test_all_but_one_copy_may_die_at_any_time(
 
 @given(seed=st.integers(0, 10**6), copies=st.integers(2, 4))
 def test_answers_come_when_the_fastest_copy_has_them(seed: int, copies: int) -> None:
-    """After each round exactly what the copy has told that has come furthest; in the end, everything."""
+    """After each round exactly what the copy has sent that has come furthest; in the end, everything."""
     rng = Random(seed)
     sources = [sw.PushSource(_ROWS, name=f"copy {n}") for n in range(copies)]
     streams = [sw.stream(source, time="at").assume_ordered() for source in sources]
@@ -114,7 +114,7 @@ def test_copies_with_a_key_stay_in_order() -> None:
 def test_a_snapshot_and_what_is_live_since_make_the_whole_table(
     keyed: bool, table: TemporalTable, seed: int, since: int, cut: int
 ) -> None:
-    """Ends that were not known when it was taken are made good; events that both have are told once."""
+    """Ends that were not known when it was taken are made good; events that both have are emitted once."""
     rng = Random(seed)
     seed_rows: list[Element] = [
         Insert(event.payload, event.start, sw.FOREVER if event.end >= since and rng.random() < 0.5 else event.end)
@@ -135,9 +135,9 @@ def test_a_snapshot_and_what_is_live_since_make_the_whole_table(
 @pytest.mark.parametrize("last", [5, 6, 10])
 @pytest.mark.parametrize("reader", sorted(_READERS))
 def test_a_snapshot_may_be_any_stream_that_ends(reader: str, last: int) -> None:
-    """Also one that would promise, by its end, that nothing follows: it is believed up to its time and no further.
+    """Also one that would guarantee, by its end, that nothing follows: it is believed up to its time and no further.
 
-    Of a live stream that has not come further than the snapshot, what it has told is told.
+    Of a live stream that has not come further than the snapshot, what it has sent is emitted.
     """
     rows = pa.Table.from_pylist([{"at": n, "v": n} for n in range(last)], _ROWS)
     live = sw.stream(rows.slice(4), time="at").assume_ordered()
@@ -148,13 +148,15 @@ def test_a_snapshot_may_be_any_stream_that_ends(reader: str, last: int) -> None:
 
 
 def test_what_a_snapshot_holds_until_its_end_goes_out_while_the_live_stream_runs() -> None:
-    """Its end was said to be more than a cut: what its sort flushes then is believed, and not kept until all end."""
+    """Its end was declared to be no cut: what its sort flushes then is believed, and not kept until all end."""
     source = sw.PushSource(_ROWS, name="live")
     rows = [{"at": n, "v": n} for n in (1, 0, 3, 2, 4)]
     seed = sw.stream(pa.Table.from_pylist(rows, _ROWS), time="at").sort(patience=9, late=sw.Late.drop())
     started = sw.jumpstart(seed, sw.stream(source, time="at").assume_ordered(), since=5)
     out: list[int] = []
-    with started.settle().open(lambda told: out.extend(told["at"].to_pylist()), clock=sw.ManualClock()) as query:
+    with started.settle().open(
+        lambda released: out.extend(released["at"].to_pylist()), clock=sw.ManualClock()
+    ) as query:
         source.push([{"at": n, "v": n} for n in range(5, 9)])
         query.work()
         assert out == list(range(7)), "7 lasts until 8, and is final when 8 has passed"
@@ -162,7 +164,7 @@ def test_what_a_snapshot_holds_until_its_end_goes_out_while_the_live_stream_runs
 
 
 def test_a_live_stream_that_is_behind_its_snapshot_is_waited_for() -> None:
-    """What the snapshot has told stays told; what the live stream tells of the time before is left aside."""
+    """What the snapshot has sent stays emitted; what the live stream sends of the time before is left aside."""
     source = sw.PushSource(_COLUMNS, name="live")
     live = sw.changes(source, time="at", until="until")
     seed = _changes([Insert(("a", 1), 1, 3), Insert(("b", 1), 2, 30)], keyed=False)
@@ -170,8 +172,8 @@ def test_a_live_stream_that_is_behind_its_snapshot_is_waited_for() -> None:
     with sw.jumpstart(seed, live, since=10).open(lambda rows: seen.extend(rows.to_pylist())) as query:
         query.work()
         assert [(row["change"], row["k"]) for row in seen] == [("insert", "a"), ("insert", "b")]
-        told: list[Element] = [Insert(("z", 1), 1, 3), Insert(("b", 1), 2, 20), Insert(("c", 1), 12, 15), Punctuate(40)]
-        source.push(change_rows(told, _PAYLOAD))
+        sent: list[Element] = [Insert(("z", 1), 1, 3), Insert(("b", 1), 2, 20), Insert(("c", 1), 12, 15), Punctuate(40)]
+        source.push(change_rows(sent, _PAYLOAD))
         query.work()
         assert [(row["change"], row["k"], row["until"]) for row in seen[2:]] == [
             ("insert", "c", 15),
@@ -184,7 +186,7 @@ def test_a_live_stream_that_is_behind_its_snapshot_is_waited_for() -> None:
 
 @given(table=keyed_tables(), seed=st.integers(0, 10**6), since=st.integers(0, 25))
 def test_changing_over_leaves_no_gap_and_no_repeat(table: TemporalTable, seed: int, since: int) -> None:
-    """The old replica is cut off as soon as it is not needed any more; the new one tells the rest."""
+    """The old replica is cut off as soon as it is not needed any more; the new one sends the rest."""
     how = Presentation(disorder=5, early_values=0.5, removed_extras=0.3, punctuations=0.3, late_start=since)
     sources = [sw.PushSource(_COLUMNS, name=name) for name in ("blue", "green")]
     blue, green = (sw.changes(source, time="at", until="until", keyed=True) for source in sources)
@@ -192,11 +194,11 @@ def test_changing_over_leaves_no_gap_and_no_repeat(table: TemporalTable, seed: i
     merged = sw.merge_replicas(blue, green, standby=[green])
     with merged.open(seen.append, clock=sw.ManualClock()) as query:
         sources[0].push(change_rows(present(table, seed, _REVISED), _PAYLOAD))
-        told = change_rows(present(table, seed + 1, how), _PAYLOAD)
-        sources[1].push(told[: len(told) // 2])
+        sent = change_rows(present(table, seed + 1, how), _PAYLOAD)
+        sources[1].push(sent[: len(sent) // 2])
         sw.cutover(query, blue, green, complete_from=since)
         sources[0].push(change_rows([], _PAYLOAD))
-        sources[1].push(told[len(told) // 2 :])
+        sources[1].push(sent[len(sent) // 2 :])
     assert_same_table(_events(pa.Table.from_batches(seen, merged.schema)), table)
 
 
@@ -240,9 +242,9 @@ def test_the_example_of_fast_availability_is_as_fast_as_the_faster_copy(capsys: 
     """In every round."""
     head, *rounds = _printed("fast_availability", capsys)
     assert head.split() == ["round", "blue", "green", "both"]
-    told = [tuple(map(int, line.split()[1:])) for line in rounds]
-    assert [both for _, _, both in told] == [max(blue, green) for blue, green, _ in told]
-    assert told[-1] == (17, 21, 21)
+    counts = [tuple(map(int, line.split()[1:])) for line in rounds]
+    assert [both for _, _, both in counts] == [max(blue, green) for blue, green, _ in counts]
+    assert counts[-1] == (17, 21, 21)
 
 
 def test_the_example_of_jumpstart_counts_the_morning_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,7 +266,7 @@ def test_the_example_of_jumpstart_counts_the_morning_too(capsys: pytest.CaptureF
     assert len(printed) == 15
 
 
-def test_the_example_of_cutover_tells_each_event_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_cutover_sends_each_event_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Before and after."""
     printed = _printed("cutover", capsys)
     assert printed[1] == "merge_replicas#1, replica 0 (blue): not attached"

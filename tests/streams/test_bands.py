@@ -60,12 +60,12 @@ def _without_band(table: pa.Table) -> pa.Table:
     return table.drop_columns(["band"])
 
 
-def _dealt(times: Sequence[int], patiences: Sequence[int], every: sw.Every, late: sw.Late) -> list[list[int]]:
-    """The numbers of the rows that the oracle deals to each band, and to no band last."""
+def _split(times: Sequence[int], patiences: Sequence[int], every: sw.Every, late: sw.Late) -> list[list[int]]:
+    """The numbers of the rows that the oracle gives to each band, and to no band last."""
     rows = [Insert((n,), at, at + 1) for n, at in enumerate(times)]
-    dealt = punctuate_oracle([rows], patiences, every.resolved(calendar=False), late, points=True)
-    outputs: list[Sequence[Element]] = [*dealt.bands, dealt.diverted]
-    return [[_number(element) for element in said if isinstance(element, Insert)] for said in outputs]
+    split = punctuate_oracle([rows], patiences, every.resolved(calendar=False), late, points=True)
+    outputs: list[Sequence[Element]] = [*split.bands, split.diverted]
+    return [[_number(element) for element in emitted if isinstance(element, Insert)] for emitted in outputs]
 
 
 def _number(row: Insert) -> int:
@@ -94,21 +94,21 @@ def test_each_stream_has_the_events_that_are_no_later_than_its_patience() -> Non
     patiences=st.sets(st.integers(0, 50), min_size=1, max_size=4).map(sorted),
     every=st.sampled_from([_ROW, sw.Every.rows(4), sw.Every.time(7), None]),
 )
-def test_every_stream_has_what_the_oracle_deals_to_its_band_and_those_before(
+def test_every_stream_has_what_the_oracle_splits_to_its_band_and_those_before(
     times: list[int], patiences: list[int], every: sw.Every | None
 ) -> None:
     """In order of time, and ties of one band in order of arrival; together nothing is lost or doubled."""
     streams = _stream(*times).in_bands(*patiences, every=every)
     results = streams.run()
     cadence = every or sw.Every.time(max(1, patiences[0] // 10))
-    *bands, late = _dealt(times, patiences, cadence, sw.Late.divert())
+    *bands, late = _split(times, patiences, cadence, sw.Late.divert())
     for band, result in enumerate(results):
         numbers = result.table.column("v").to_pylist()
         assert _times(result.table) == sorted(_times(result.table))
-        assert sorted(numbers) == sorted(number for dealt in bands[: band + 1] for number in dealt)
-        for dealt in bands[: band + 1]:
-            ours = [number for number in numbers if number in dealt]
-            assert ours == sorted(dealt, key=times.__getitem__)
+        assert sorted(numbers) == sorted(number for split in bands[: band + 1] for number in split)
+        for split in bands[: band + 1]:
+            ours = [number for number in numbers if number in split]
+            assert ours == sorted(split, key=times.__getitem__)
         assert result.late.column("v").to_pylist() == late
 
 
@@ -193,7 +193,7 @@ def test_the_last_band_is_the_answer_over_all_events_if_it_waits_long_enough() -
 
 
 def test_hopping_windows_are_counted_in_bands() -> None:
-    """An event falls into several windows, and is judged once."""
+    """An event falls into several windows, and is checked once."""
     stream = _stream(*_disordered(200))
     results = stream.hopping(60, 20).in_bands(10, 90, n=sw.count()).run()
     for result, band in zip(results, stream.in_bands(10, 90), strict=True):
@@ -262,7 +262,7 @@ def test_rows_of_a_window_that_come_late_correct_its_answer() -> None:
 def test_a_sub_plan_gives_what_the_ready_aggregate_gives(ready: Any, merged: Any, window_first: bool) -> None:
     """Partial results of each band, merged after each union; windows before the bands or inside the sub-plan.
 
-    Before the bands they are judged whole. Inside of it they are windows of a band's events.
+    Before the bands they are checked whole. Inside of it they are windows of a band's events.
     """
     stream = _stream(*_disordered(300))
     windowed = stream.tumbling(50) if window_first else stream
@@ -521,7 +521,7 @@ def test_aggregates_of_lifetimes_that_overlap_freely_are_refused() -> None:
     ids=" and ".join,
 )
 def test_half_a_sub_plan_or_two_answers_are_refused(options: dict[str, Any]) -> None:
-    """How parts are put together must be said once."""
+    """How parts are put together must be declared once."""
     with pytest.raises(PlanError, match=r"(?s)partial= together with merge=.*hint: give aggregates, or both"):
         _stream(1).in_bands(1, 5, **options)
 

@@ -29,20 +29,20 @@ _COLUMNS = change_schema(_PAYLOAD)
 
 
 class _Replica:
-    """A live replica: its source, its stream, and what it still has to tell."""
+    """A live replica: its source, its stream, and what it still has to send."""
 
-    def __init__(self, name: str, told: list[Element] | None = None, *, keyed: bool = True) -> None:
+    def __init__(self, name: str, sent: list[Element] | None = None, *, keyed: bool = True) -> None:
         self.source = sw.PushSource(_COLUMNS, name=name)
         self.stream = sw.changes(self.source, time="at", until="until", keyed=keyed)
-        self.left = list(told or [])
+        self.left = list(sent or [])
 
-    def tell(self, *elements: Element) -> None:
+    def send(self, *elements: Element) -> None:
         self.source.push(change_rows(elements, _PAYLOAD))
 
-    def tell_some(self, rng: Random) -> None:
+    def send_some(self, rng: Random) -> None:
         some, self.left = self.left[: (n := rng.randint(1, 4))], self.left[n:]
         if some:
-            self.tell(*some)
+            self.send(*some)
 
 
 class _Out:
@@ -73,10 +73,10 @@ def _event(word: str, start: int, end: int | None = None) -> Insert:
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("early", [True, False])
 @given(data=st.data(), seed=st.integers(0, 10**6))
-def test_one_replica_after_another_tells_the_table_without_a_gap_or_a_repeat(
+def test_one_replica_after_another_sends_the_table_without_a_gap_or_a_repeat(
     keyed: bool, early: bool, data: st.DataObject, seed: int
 ) -> None:
-    """Each tells what lasts until its own time or longer, joins while the one before is there, and takes over."""
+    """Each sends what lasts until its own time or longer, joins while the one before is there, and takes over."""
     table: TemporalTable = data.draw(keyed_tables())
     if not keyed:
         table = TemporalTable([event for event in table for _ in range(1 + event.start % 3)], table.complete_before)
@@ -95,16 +95,16 @@ def test_one_replica_after_another_tells_the_table_without_a_gap_or_a_repeat(
         current = first
         for since, new in zip(froms, others, strict=True):
             for _ in range(rng.randint(0, 4)):
-                current.tell_some(rng)
+                current.send_some(rng)
                 query.work()
             query.attach(new.stream, complete_from=since)
             while query.waits_to_join(new.stream):
-                rng.choice([current, new] if new.left else [current]).tell_some(rng)
+                rng.choice([current, new] if new.left else [current]).send_some(rng)
                 query.work()
             query.detach(current.stream)
             current = new
         while current.left:
-            current.tell_some(rng)
+            current.send_some(rng)
             query.work()
     assert_same_table(out.events, table)
 
@@ -124,7 +124,7 @@ def test_replicas_that_die_and_come_back_change_nothing_while_one_lives(
     with sw.merge_replicas(steady.stream, mortal.stream, attachable=True).open(out, clock=sw.ManualClock()) as query:
         lives = 0
         while steady.left:
-            rng.choice([steady, mortal]).tell_some(rng)
+            rng.choice([steady, mortal]).send_some(rng)
             query.work()
             if rng.random() < 0.3:
                 mortal.source.close()
@@ -145,8 +145,8 @@ def test_a_replica_that_waits_is_not_read_until_it_is_attached() -> None:
     out = _Out()
     merged = sw.merge_replicas(blue.stream, green.stream, standby=[green.stream])
     with merged.open(out, clock=sw.ManualClock()) as query:
-        green.tell(_event("g", 5), Punctuate(9))
-        blue.tell(_event("b", 1), Punctuate(3))
+        green.send(_event("g", 5), Punctuate(9))
+        blue.send(_event("b", 1), Punctuate(3))
         query.work()
         assert (green.source.waiting, out.words) == (2, ["b"])
         query.attach(green.stream, complete_from=3)
@@ -160,60 +160,60 @@ def test_a_source_that_somebody_listens_to_is_read_though_another_replica_of_it_
     waiting = blue.stream.where(nw.col("v") >= 0)
     out = _Out()
     with sw.merge_replicas(blue.stream, waiting, standby=[waiting]).open(out, clock=sw.ManualClock()) as query:
-        blue.tell(_event("b", 1), Punctuate(3))
+        blue.send(_event("b", 1), Punctuate(3))
         query.work()
         assert (blue.source.waiting, out.words) == (0, ["b"])
 
 
 @pytest.mark.parametrize("keyed", [True, False])
 def test_an_event_at_the_very_time_that_is_settled_goes_out_at_once(keyed: bool) -> None:
-    """The output is complete before 5; an event at 5 is not late for it, and the first to tell it is believed."""
+    """The output is complete before 5; an event at 5 is not late for it, and the first to send it is believed."""
     blue, green = _Replica("blue", keyed=keyed), _Replica("green", keyed=keyed)
     out = _Out()
     merged = sw.merge_replicas(blue.stream, green.stream, agreement=sw.Agreement.first())
     with merged.open(out, clock=sw.ManualClock()) as query:
-        blue.tell(_event("a", 1), Punctuate(5))
+        blue.send(_event("a", 1), Punctuate(5))
         query.work()
-        blue.tell(_event("b", 5, 90))
+        blue.send(_event("b", 5, 90))
         query.work()
         assert out.words == ["a", "b"]
 
 
-def test_promises_of_a_replica_count_when_it_has_joined() -> None:
-    """Not before the merged stream has come as far as it tells everything from."""
+def test_guarantees_of_a_replica_count_when_it_has_joined() -> None:
+    """Not before the merged stream has come as far as it sends everything from."""
     blue, green = _Replica("blue"), _Replica("green")
     out = _Out()
     merged = sw.merge_replicas(blue.stream, green.stream, standby=[green.stream])
     with merged.open(out, clock=sw.ManualClock()) as query:
         query.attach(green.stream, complete_from=10)
-        green.tell(_event("g", 12), Punctuate(30))
+        green.send(_event("g", 12), Punctuate(30))
         query.work()
         assert query.waits_to_join(green.stream)
         assert out.words == []
-        blue.tell(_event("b", 4), Punctuate(10))
+        blue.send(_event("b", 4), Punctuate(10))
         query.work()
         assert not query.waits_to_join(green.stream)
         assert out.words == ["b", "g"]
 
 
 def test_a_replica_that_is_detached_is_read_and_not_listened_to() -> None:
-    """Its feeder is not held up; what it tells goes nowhere; it may end, and be attached again before that."""
+    """Its feeder is not held up; what it sends goes nowhere; it may end, and be attached again before that."""
     blue, green = _Replica("blue"), _Replica("green")
     out = _Out()
     with sw.merge_replicas(blue.stream, green.stream, attachable=True).open(out, clock=sw.ManualClock()) as query:
         query.detach(green.stream)
-        green.tell(_event("lost", 2), Punctuate(9))
+        green.send(_event("lost", 2), Punctuate(9))
         query.work()
         assert (green.source.waiting, out.words) == (0, [])
         query.attach(green.stream, complete_from=0)
-        blue.tell(_event("b", 1), Punctuate(3))
-        green.tell(_event("g", 12), Punctuate(20))
+        blue.send(_event("b", 1), Punctuate(3))
+        green.send(_event("g", 12), Punctuate(20))
         query.work()
         assert out.words == ["b", "g"]
         query.detach(green.stream)
         green.source.close()
         query.work()
-        blue.tell(_event("c", 30), Punctuate(40))
+        blue.send(_event("c", 30), Punctuate(40))
     assert out.words == ["b", "g", "c"]
 
 
@@ -226,7 +226,7 @@ def test_a_replica_that_is_not_attached_does_not_keep_the_stream_from_ending(lea
     query = sw.merge_replicas(blue.stream, green.stream, standby=waiting, attachable=True).open(out)
     if leaves == "detached":
         query.detach(green.stream)
-    blue.tell(_event("b", 1))
+    blue.send(_event("b", 1))
     blue.source.close()
     assert query.run_to_end().counters["merge_replicas#1"].rows_out == 1
     assert out.words == ["b"]
@@ -251,11 +251,11 @@ def test_a_detached_replica_that_ends_after_the_merged_stream_ends_nothing_else(
 
 
 def test_the_stream_ends_when_the_last_that_had_not_ended_is_detached() -> None:
-    """What the others had told is taken for everything."""
+    """What the others had sent is taken for everything."""
     blue, green = _Replica("blue"), _Replica("green")
     out = _Out()
     query = sw.merge_replicas(blue.stream, green.stream).open(out, clock=sw.ManualClock())
-    green.tell(_event("g", 1))
+    green.send(_event("g", 1))
     green.source.close()
     query.work()
     assert (out.words, query.finished) == ([], False)
@@ -337,13 +337,13 @@ def test_a_snapshot_taken_after_a_replica_was_replaced_is_of_the_same_plan() -> 
     green.source.close()
     query.work()
     query.attach(again.stream, complete_from=sw.BEGINNING, instead_of=green.stream)
-    again.tell(_event("g", 3), _event("h", 30, 35), Punctuate(20))
+    again.send(_event("g", 3), _event("h", 30, 35), Punctuate(20))
     query.work()
     state = query.snapshot()
     fresh = [_Replica("blue"), _Replica("green")]
     merged = sw.merge_replicas(*(one.stream for one in fresh), attachable=True)
     resumed = merged.open(out, clock=sw.ManualClock(), resume=state)
-    fresh[0].tell(_event("h", 30, 35), Punctuate(40))
+    fresh[0].send(_event("h", 30, 35), Punctuate(40))
     resumed.work()
     assert out.words == ["g", "h"]
 
@@ -363,8 +363,8 @@ def test_who_takes_part_is_part_of_a_snapshot() -> None:
     query.detach(blue.stream)
     (blue, green), query = opened(query.snapshot())
     assert [one.attached for one in query.replicas()] == [False, True]
-    blue.tell(_event("b", 1), Punctuate(9))
-    green.tell(_event("g", 1), Punctuate(9))
+    blue.send(_event("b", 1), Punctuate(9))
+    green.send(_event("g", 1), Punctuate(9))
     query.work()
     assert out.words == ["g"]
     green.source.close()
@@ -375,12 +375,12 @@ def test_who_takes_part_is_part_of_a_snapshot() -> None:
 # ---- how each stands -------------------------------------------------------------------------------------------------
 
 
-def test_standings_are_told_in_words() -> None:
-    """Also that nobody is left who could bring the merged stream as far as a replica tells from."""
+def test_standings_are_emitted_in_words() -> None:
+    """Also that nobody is left who could bring the merged stream as far as a replica sends from."""
     blue, green, red = _Replica("blue"), _Replica("green"), _Replica("red")
     merged = sw.merge_replicas(blue.stream, green.stream, red.stream, standby=[green.stream, red.stream])
     with merged.open(_Out(), clock=sw.ManualClock()) as query:
-        blue.tell(_event("b", 1), Punctuate(7))
+        blue.send(_event("b", 1), Punctuate(7))
         query.work()
         query.attach(green.stream, complete_from=10)
         waits = "waits to join, complete from 10 on; the merged stream is complete before 7"
@@ -443,7 +443,7 @@ def test_what_cannot_be_attached_is_refused_and_changes_nothing() -> None:
         query.attach(green.stream, complete_from=0)
     with pytest.raises(SlackwaterError, match="being read already"):
         query.attach(_same_source(blue), complete_from=0, instead_of=green.stream)
-    blue.tell(_event("b", 1), Punctuate(5))
+    blue.send(_event("b", 1), Punctuate(5))
     query.work()
     assert out.words == ["b"]
     fixed = sw.merge_replicas(_Replica("blue").stream, red.stream).open(out)
@@ -479,10 +479,10 @@ def test_replicas_come_and_go_between_steps_only() -> None:
             raise ValueError("seven")
 
     query = sw.merge_replicas(blue.stream, green.stream, standby=[green.stream]).open(attach, clock=sw.ManualClock())
-    blue.tell(_event("b", 1), Punctuate(5))
+    blue.send(_event("b", 1), Punctuate(5))
     query.work()
     assert refused == ["replicas come and go between two steps of a query"]
-    blue.tell(_event("fail", 6), Punctuate(9))
+    blue.send(_event("fail", 6), Punctuate(9))
     with pytest.raises(StepFailed, match="seven"):
         query.work()
     with pytest.raises(RunError, match="has failed and cannot go on"):

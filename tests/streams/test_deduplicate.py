@@ -173,7 +173,7 @@ def test_a_sort_that_others_read_is_run_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "refusal"),
     [
         ({"on": "frame", "within": 5}, 'deduplicate(..., patience="5s")'),
         ({"on": "frame", "within": 5, "late": sw.Late.drop()}, "need a patience"),
@@ -190,11 +190,11 @@ def test_a_sort_that_others_read_is_run_once() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_work_is_refused_with_a_hint(options: dict[str, Any], said: str) -> None:
+def test_what_cannot_work_is_refused_with_a_hint(options: dict[str, Any], refusal: str) -> None:
     """When the pipeline is built."""
     with pytest.raises(sw.errors.PlanError) as refused:
         _stream().deduplicate(**options)
-    assert said in str(refused.value)
+    assert refusal in str(refused.value)
 
 
 def test_the_hints_can_be_followed() -> None:

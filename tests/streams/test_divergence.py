@@ -12,12 +12,12 @@ _ROWS = [{"at": at, "x": "abcdefgh"[at]} for at in range(8)]
 
 
 def _replica(*left_out: int, rows: int = 8) -> sw.OrderedStream:
-    told = [row for row in _ROWS[:rows] if row["at"] not in left_out]
-    return sw.stream(pa.Table.from_pylist(told), time="at").assume_ordered()
+    sent = [row for row in _ROWS[:rows] if row["at"] not in left_out]
+    return sw.stream(pa.Table.from_pylist(sent), time="at").assume_ordered()
 
 
 def test_replicas_that_agree_give_no_rows_wherever_one_was_cut_off() -> None:
-    """What a replica that ended did not tell any more is no contradiction."""
+    """What a replica that ended did not send any more is no contradiction."""
     for rows in range(1, 9):
         assert sw.compare_replicas(_replica(), _replica(rows=rows), _replica()).run().table.num_rows == 0
 
@@ -54,8 +54,8 @@ def test_a_revised_replica_with_another_end_is_named() -> None:
         {"change": "adjust", "at": 1, "to": 5, "to_before": 9, "x": "a"},
     ]
     table = pa.Table.from_pylist(log)
-    told = [sw.changes(table[:rows], time="at", until="to", prior="to_before") for rows in (2, 2, 1)]
-    found = sw.compare_replicas(*told, whole=True).run().table.to_pylist()
+    sent = [sw.changes(table[:rows], time="at", until="to", prior="to_before") for rows in (2, 2, 1)]
+    found = sw.compare_replicas(*sent, whole=True).run().table.to_pylist()
     assert [(row["to"], row["replica"], row["divergence"]) for row in found] == [
         (5, 2, "missing end"),
         (9, 2, "different end"),

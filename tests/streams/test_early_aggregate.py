@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -60,11 +61,11 @@ _LATE = st.sampled_from([sw.Late.divert(), sw.Late.drop(), sw.Late.adjust()])
 def test_in_the_end_answers_are_those_of_a_sorted_stream(
     times: list[int], patience: int, every: sw.Every | None, late: sw.Late, hop: int | None, batch_rows: int
 ) -> None:
-    """The same rows are late, and the same answers stand, whatever the batches; settled, each is told once."""
+    """The same rows are late, and the same answers stand, whatever the batches; settled, each is emitted once."""
     rows = sw.stream(_rows(times), time="at")
     patient: dict[str, Any] = {"patience": patience, "every": every, "late": late}
     windows = rows.tumbling(10) if hop is None else rows.hopping(10, hop)
-    # A patience behind windows that lie side by side judges them whole.
+    # A patience behind windows that lie side by side checks them whole.
     sorted_windows = windows.sort(**patient) if hop is None else rows.sort(**patient).hopping(10, hop)
     expected = sorted_windows.group_by("k").aggregate(**_WHAT).run()
     early = windows.group_by("k").aggregate_early(patience, every=every, late=late, **_WHAT)
@@ -119,7 +120,7 @@ def _applied_counts(changes: Iterable[tuple[Any, ...]]) -> set[tuple[int, int]]:
     return set(+left)
 
 
-def test_late_rows_are_judged_by_the_times_they_came_with_and_go_where_they_are_sent() -> None:
+def test_late_rows_are_checked_by_the_times_they_came_with_and_go_where_they_are_sent() -> None:
     """Diverted, beside the answers; or refused by name."""
     table = _rows([5, 50, 4])
     windows = sw.stream(table, time="at").tumbling(10).group_by()
@@ -165,20 +166,21 @@ def test_calendar_times_and_narrow_dictionaries() -> None:
 
 
 def test_a_query_resumed_in_the_middle_goes_on_undisturbed() -> None:
-    """From bytes; what is told is what one query would have told."""
+    """From bytes; what is emitted is what one query would have emitted."""
     rng = Random(3)
     times = [10 * i - rng.randrange(60) for i in range(60)]
     rows = _rows(times)
     seen: dict[bool, list[dict[str, Any]]] = {}
     for resumed in (False, True):
-        told: list[dict[str, Any]] = []
+        emitted: list[dict[str, Any]] = []
         state = None
         for first in range(0, 60, 20):
             source = sw.PushSource(_SCHEMA)
             windows = sw.stream(source, time="at").hopping(30, 10).group_by("k")
             early = windows.aggregate_early(patience=40, late=sw.Late.drop(), **_WHAT)
             if resumed or not first:
-                query = early.open(lambda batch: told.extend(batch.to_pylist()), clock=sw.ManualClock(), resume=state)  # noqa: B023 - called in this turn
+                taken = partial(lambda out, batch: out.extend(batch.to_pylist()), emitted)
+                query = early.open(taken, clock=sw.ManualClock(), resume=state)
                 live = source
             for row in rows.slice(first, 20).to_pylist():
                 live.push(row)
@@ -186,7 +188,7 @@ def test_a_query_resumed_in_the_middle_goes_on_undisturbed() -> None:
             if resumed and first < 40:
                 state = pickle.loads(pickle.dumps(query.snapshot()))  # noqa: S301 - our own bytes
         query.close()
-        seen[resumed] = told
+        seen[resumed] = emitted
     assert seen[True] == seen[False]
     assert {row["change"] for row in seen[True]} == {"insert", "remove"}
 
@@ -228,7 +230,7 @@ def test_columns_that_nobody_reads_are_left_out_where_late_rows_are_dropped() ->
     )
 
 
-def test_what_cannot_be_told_early_is_refused() -> None:
+def test_what_cannot_be_emitted_early_is_refused() -> None:
     """No aggregate, no window, no end in sight, and choices that go with a patience."""
     rows = sw.stream(_rows([1]), time="at")
     grouped = rows.tumbling(10).group_by("k")

@@ -47,7 +47,7 @@ def _sorted() -> sw.OrderedStream:
 
 
 def test_a_step_ends_before_the_query_stops_and_it_goes_on() -> None:
-    """What is held, how far it is complete, and how to go on are said; nothing is lost or said twice."""
+    """What is held, how far it is complete, and how to go on are shown; nothing is lost or emitted twice."""
     take = _CtrlC()
     query = _sorted().open(take, on_late=lambda _: None, batch_rows=2)
     with pytest.raises(
@@ -131,7 +131,7 @@ def test_a_callback_that_fails_is_no_interrupt() -> None:
 # ---- progress and peaks ---------------------------------------------------------------------------------------------
 
 
-def test_progress_speaks_in_timestamps_and_tells_now_from_total() -> None:
+def test_progress_speaks_in_timestamps_and_distinguishes_now_from_total() -> None:
     """Calendar time is written as such; numbers are numbers."""
     kind = pa.timestamp("us", "UTC")
     source = sw.PushSource({"at": kind}, name="sensor")

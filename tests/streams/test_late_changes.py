@@ -50,7 +50,7 @@ def test_late_changes_are_dropped_and_counted_or_refused() -> None:
 
 
 def test_rows_in_are_rows_out_and_late_rows_of_a_live_log() -> None:
-    """Each batch is judged by the punctuations before it, whoever pushed them."""
+    """Each batch is checked by the punctuations before it, whoever pushed them."""
     source = sw.PushSource({"change": pa.string(), "at": pa.int64(), "k": pa.string()}, name="log")
     out: list[Any] = []
     late: list[Any] = []

@@ -99,10 +99,12 @@ def test_late_rows_of_several_sources_have_the_names_of_all() -> None:
 
 
 def test_late_rows_of_several_steps_on_one_source_are_numbered_from_the_source_on() -> None:
-    """Promises of the source come before the patience; what is late for the late ones comes behind both."""
+    """Guarantees of the source come before the patience; what is late for the late ones comes behind both."""
     source = sw.PushSource({"at": pa.timestamp("us", "UTC")}, name="clicks")
-    promising = sw.stream(source, time="at", punctuations=sw.Punctuations.on_demand(skew="2s"), late=sw.Late.divert())
-    first = promising.sort("5s")
+    guaranteeing = sw.stream(
+        source, time="at", punctuations=sw.Punctuations.on_demand(skew="2s"), late=sw.Late.divert()
+    )
+    first = guaranteeing.sort("5s")
     again = first.late.select().sort("1s")
     assert list(diverted_streams(first, again)) == ["clicks", "clicks#2", "clicks#3"]
     assert re.search(r"late rows  clicks of \w+#1, clicks#2 of \w+#1$", first.explain())

@@ -16,13 +16,13 @@ _ROWS = pa.schema({"at": pa.int64(), "x": pa.string()})
 _DIVERT = sw.LeftOutRows.divert()
 
 
-def _told(words: str) -> list[dict[str, Any]]:
+def _sent(words: str) -> list[dict[str, Any]]:
     """Rows of these words; a time is the place of its word in the alphabet."""
     return [{"at": ord(word) - ord("a"), "x": word} for word in words]
 
 
 def _ordered(words: str) -> sw.OrderedStream:
-    return sw.stream(pa.Table.from_pylist(_told(words), _ROWS), time="at").assume_ordered()
+    return sw.stream(pa.Table.from_pylist(_sent(words), _ROWS), time="at").assume_ordered()
 
 
 def _live(names: str = "01") -> tuple[list[sw.PushSource], list[sw.OrderedStream]]:
@@ -35,14 +35,14 @@ def _rows(taken: list[pa.RecordBatch]) -> list[tuple[Any, ...]]:
 
 
 def test_the_result_has_what_only_a_follower_had() -> None:
-    """The one that led lacked c, and said so before the other one came to it."""
+    """The one that led lacked c, and was complete past it before the other one came to it."""
     sources, (blue, green) = _live()
     merged = sw.merge_replicas(blue, green, left_out=_DIVERT)
     left_out: list[pa.RecordBatch] = []
     with merged.open(lambda _: None, on_left_out=left_out.append) as query:
-        sources[0].push(_told("abd"))
+        sources[0].push(_sent("abd"))
         query.work()
-        sources[1].push(_told("ac"))
+        sources[1].push(_sent("ac"))
         query.work()
         assert query.counters()["merge_replicas#1"].passed_over == len(_rows(left_out)) == 2
     assert _rows(left_out) == [(0, "a", 1, "passed over"), (2, "c", 1, "passed over")]
@@ -84,8 +84,8 @@ def test_disordered_replicas_divert_what_was_contradicted() -> None:
 
 def test_by_a_column_the_rows_keep_the_name_of_their_replica() -> None:
     """Whatever the other columns are called; null is a name like any other."""
-    told = [("blue", "abdz"), (None, "abc")]
-    rows = [{"at": row["at"], "replica": row["x"], "who": who} for who, words in told for row in _told(words)]
+    sent = [("blue", "abdz"), (None, "abc")]
+    rows = [{"at": row["at"], "replica": row["x"], "who": who} for who, words in sent for row in _sent(words)]
     schema = pa.schema({"at": pa.int64(), "replica": pa.string(), "who": pa.dictionary(pa.int8(), pa.string())})
     stream = sw.stream(pa.Table.from_pylist(rows, schema), time="at")
     result = stream.merge_replicas("who", patience=2, every=sw.Every.batch(), left_out=_DIVERT).run()
@@ -108,8 +108,8 @@ def test_what_only_a_detached_replica_had_is_diverted_at_once() -> None:
     left_out: list[pa.RecordBatch] = []
     merged = sw.merge_replicas(blue, green, left_out=_DIVERT, attachable=True)
     query = merged.open(lambda _: None, on_left_out=left_out.append)
-    sources[0].push(_told("a"))
-    sources[1].push(_told("ab"))
+    sources[0].push(_sent("a"))
+    sources[1].push(_sent("ab"))
     query.work()
     query.detach(green)
     assert _rows(left_out) == [(1, "b", 1, "contradicted")]
@@ -123,10 +123,10 @@ def test_what_only_a_failed_replica_had_is_diverted() -> None:
     left_out: list[pa.RecordBatch] = []
     merged = sw.merge_replicas(blue, green, left_out=_DIVERT, attachable=True)
     with merged.open(lambda _: None, on_left_out=left_out.append) as query:
-        sources[0].push(_told("a"))
-        sources[1].push(_told("ab"))
+        sources[0].push(_sent("a"))
+        sources[1].push(_sent("ab"))
         query.work()
-        sources[1].push(_told("a"))
+        sources[1].push(_sent("a"))
         query.work()
         assert query.why_left(green)
         assert _rows(left_out) == [(1, "b", 1, "contradicted")]
@@ -138,9 +138,9 @@ def test_rows_of_a_replica_that_lags_are_not_left_out_before_they_come_to_the_me
         sources, (blue, green) = _live()
         merged = sw.merge_replicas(blue, green, left_out=left_out)
         query = merged.open(lambda _: None, on_left_out=lambda _: None)
-        sources[0].push(_told("abcdz"))
+        sources[0].push(_sent("abcdz"))
         query.work()
-        sources[1].push(_told("abc"))
+        sources[1].push(_sent("abc"))
         query.work()
         assert query.counters()["merge_replicas#1"].passed_over == seen
         query.close()

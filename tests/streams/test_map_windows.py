@@ -106,10 +106,10 @@ def test_every_step_may_follow() -> None:
 
 
 def test_a_live_window_is_handed_over_as_soon_as_it_is_complete() -> None:
-    """By a promise of the source, though no event comes."""
+    """By a guarantee of the source, though no event comes."""
     clock, source = sw.ManualClock(0), sw.PushSource({"at": pa.timestamp("us", "UTC"), "v": pa.int64()})
-    said = sw.Punctuations.on_demand(skew="1s")
-    windows = sw.stream(source, time="at", punctuations=said).tumbling("10s")
+    punctuations = sw.Punctuations.on_demand(skew="1s")
+    windows = sw.stream(source, time="at", punctuations=punctuations).tumbling("10s")
     seen: list[int] = []
     answers = windows.map_windows(lambda rows: pa.table({"n": [rows.num_rows]}))
     take = lambda rows: seen.extend(rows.column("n").to_pylist())  # noqa: E731

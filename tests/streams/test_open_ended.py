@@ -42,7 +42,7 @@ def test_ordered_replicas_of_open_ended_events_are_emitted_while_the_query_runs(
 
 
 def test_disordered_replicas_of_open_ended_events_are_emitted_while_the_query_runs() -> None:
-    """The promise of a patience is enough: what is only inserted cannot change once its start is complete."""
+    """The guarantee of a patience is enough: what is only inserted cannot change once its start is complete."""
     sources = [sw.PushSource(_LASTING, name=name) for name in ("blue", "green")]
     replicas = [
         sw.stream(source, time="at", until="until").sort(3, every=sw.Every.rows(1), late=sw.Late.drop())
@@ -60,7 +60,7 @@ def test_disordered_replicas_of_open_ended_events_are_emitted_while_the_query_ru
 
 @pytest.mark.parametrize("attachable", [False, True])
 def test_a_point_at_the_last_instant_is_emitted_at_the_end(attachable: bool) -> None:
-    """Its end is FOREVER, which no promise passes."""
+    """Its end is FOREVER, which no guarantee passes."""
     rows = [{"at": 1}, {"at": _LAST_POINT}]
     replicas = [sw.stream(rows, time="at").assume_ordered() for _ in range(2)]
     assert sw.merge_replicas(*replicas, attachable=attachable).run().table["at"].to_pylist() == [1, _LAST_POINT]
@@ -73,7 +73,7 @@ def _changes(name: str, rows: Sequence[tuple[str | int | None, ...]]) -> sw.Revi
     return sw.changes(table, time="at", until="until", name=name)
 
 
-_TOLD = [
+_SENT = [
     ("insert", 1, None, None, 1),
     ("insert", 2, 5, None, 2),
     ("insert", 3, None, None, 3),
@@ -84,7 +84,7 @@ _TOLD = [
 
 def test_revised_replicas_hold_an_open_ended_event_and_what_is_behind_it_until_the_end() -> None:
     """It may still get an end; at the end of all replicas it goes out without one."""
-    merged = sw.merge_replicas(_changes("blue", _TOLD), _changes("green", _TOLD))
+    merged = sw.merge_replicas(_changes("blue", _SENT), _changes("green", _SENT))
     assert merged.run().table.to_pylist() == [
         {"at": 1, "until": None, "x": 1},
         {"at": 2, "until": 5, "x": 2},
@@ -95,13 +95,13 @@ def test_revised_replicas_hold_an_open_ended_event_and_what_is_behind_it_until_t
 def test_half_frozen_emits_an_open_ended_event_of_revised_replicas_at_once() -> None:
     """Which is why it is recommended there: the end may follow as a revision."""
     agreement = sw.Agreement.half_frozen()
-    merged = sw.merge_replicas(_changes("blue", _TOLD), _changes("green", _TOLD), agreement=agreement)
+    merged = sw.merge_replicas(_changes("blue", _SENT), _changes("green", _SENT), agreement=agreement)
     assert merged.settle().run().table["x"].to_pylist() == [1, 2, 3]
 
 
 def test_settle_emits_open_ended_events_at_the_end() -> None:
     """In order, with what waited behind them."""
-    assert _changes("blue", _TOLD).settle().run().table["until"].to_pylist() == [None, 5, 6]
+    assert _changes("blue", _SENT).settle().run().table["until"].to_pylist() == [None, 5, 6]
 
 
 def test_compare_replicas_reports_an_open_ended_event_as_soon_as_the_other_is_past_its_start() -> None:
@@ -119,8 +119,8 @@ def test_compare_replicas_reports_an_open_ended_event_as_soon_as_the_other_is_pa
 
 def test_compare_replicas_reports_an_open_ended_event_of_revised_replicas_at_the_end() -> None:
     """Until then it may get an end."""
-    lacking = [row for row in _TOLD if row[1] != 1]
-    found = sw.compare_replicas(_changes("blue", _TOLD), _changes("green", lacking)).run().table
+    lacking = [row for row in _SENT if row[1] != 1]
+    found = sw.compare_replicas(_changes("blue", _SENT), _changes("green", lacking)).run().table
     assert found.to_pylist() == [{"at": 1, "until": None, "x": 1, "replica": 1, "divergence": "missing"}]
 
 

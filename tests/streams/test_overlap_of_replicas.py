@@ -44,7 +44,7 @@ def _heard(share: float, seed: int = 0, rows: int = 12_000, replicas: int = 3) -
     return [[at for at in range(rows) if rng.random() < share] for _ in range(replicas)]
 
 
-def _said(run: Any) -> list[str]:
+def _warned(run: Any) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run()
@@ -55,10 +55,10 @@ def _said(run: Any) -> list[str]:
 def test_streams_that_share_few_rows_are_named_once(kind: str) -> None:
     """Whatever the merge remembers; each has a fifth of the rows."""
     assert f"case {kind}" in _merged(kind, [[1], [1]]).explain()
-    (said,) = _said(lambda: _merged(kind, _heard(0.2)).run())
-    assert said.startswith("merge_replicas#1 merges streams that hardly share any rows")
-    assert "sw.union(a, b).deduplicate(on=..., within=...)" in said
-    assert "LeftOutRows.divert()" in said
+    (warned,) = _warned(lambda: _merged(kind, _heard(0.2)).run())
+    assert warned.startswith("merge_replicas#1 merges streams that hardly share any rows")
+    assert "sw.union(a, b).deduplicate(on=..., within=...)" in warned
+    assert "LeftOutRows.divert()" in warned
 
 
 @pytest.mark.parametrize("kind", _KINDS)
@@ -74,10 +74,10 @@ def test_replicas_in_a_column_are_named_likewise(share: float) -> None:
     rows = [{"at": at, "x": at, "who": who} for who, times in enumerate(_heard(share)) for at in times]
     rows.sort(key=lambda row: row["at"])
     stream = sw.stream(pa.Table.from_pylist(rows), time="at")
-    said = _said(lambda: stream.merge_replicas("who", patience=20).run())
-    assert len(said) == (share < 0.5)
-    if said:
-        assert "stream.deduplicate(on=..., within=..., patience=...)" in said[0]
+    warned = _warned(lambda: stream.merge_replicas("who", patience=20).run())
+    assert len(warned) == (share < 0.5)
+    if warned:
+        assert "stream.deduplicate(on=..., within=..., patience=...)" in warned[0]
         once = stream.deduplicate(on="x", within=0, patience=20).run()
         assert once.table["at"].to_pylist() == sorted({row["at"] for row in rows})
 
@@ -103,17 +103,17 @@ def test_one_replica_that_goes_on_for_another_is_none_of_these() -> None:
     sw.stream(pa.Table.from_pylist(rows), time="at").merge_replicas("who", patience=20).run()
 
 
-def test_it_is_said_while_the_query_runs() -> None:
+def test_it_is_emitted_while_the_query_runs() -> None:
     """And once only."""
     sources = [sw.PushSource(_ROWS, name=name) for name in ("blue", "green")]
     streams = [sw.stream(source, time="at").sort(patience=5, late=sw.Late.drop()) for source in sources]
     query = sw.merge_replicas(*streams).open(lambda _: None)
-    said = []
+    warned = []
     for first in range(0, 8_000, 1_000):
         for own, source in enumerate(sources):
             source.push(pa.table({"at": range(first + own, first + 1_000, 2), "x": range(500)}))
-        said += _said(query.work)
-    assert len(said) == 1
+        warned += _warned(query.work)
+    assert len(warned) == 1
     query.close()
 
 

@@ -284,7 +284,7 @@ def test_every_stream_of_a_failing_run_keeps_what_it_emitted() -> None:
     assert kept == [3, 2]
 
 
-def test_a_stream_that_breaks_its_promise_keeps_what_came_before() -> None:
+def test_a_stream_that_breaks_its_guarantee_keeps_what_came_before() -> None:
     """Any error of a run carries it."""
     source, stream = _live("a")
     for at in (1, 5, 3):

@@ -1,4 +1,4 @@
-"""merge_replicas: each event once, whoever tells it, by the cheapest case that allows what is known."""
+"""merge_replicas: each event once, whoever sends it, by the cheapest case that allows what is known."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_explain_says_the_case_and_why() -> None:
 
 
 @pytest.mark.parametrize("keys", [(), ("k",)])
-def test_answers_of_several_replicas_are_told_once(keys: tuple[str, ...]) -> None:
+def test_answers_of_several_replicas_are_emitted_once(keys: tuple[str, ...]) -> None:
     """In order, whichever is read first."""
     whole = _counts(_ordered(_ROWS), *keys).run().table
     merged = sw.merge_replicas(*(_counts(_ordered(_ROWS), *keys) for _ in range(3)))
@@ -72,7 +72,7 @@ def test_answers_of_several_replicas_are_told_once(keys: tuple[str, ...]) -> Non
 
 
 @given(cut=st.integers(0, 12), copies=st.integers(1, 3), seed=st.integers(0, 100))
-def test_rows_of_which_nothing_is_known_are_told_as_often_as_they_are(cut: int, copies: int, seed: int) -> None:
+def test_rows_of_which_nothing_is_known_are_emitted_as_often_as_they_are(cut: int, copies: int, seed: int) -> None:
     """Equal rows count; a replica that ends early takes none away."""
     rng = Random(seed)
     rows = sorted((row for row in _ROWS for _ in range(rng.randint(1, 2))), key=lambda row: int(str(row["at"])))
@@ -126,7 +126,7 @@ def _events(rows: pa.Table) -> list[Element]:
 def test_revised_replicas_come_to_the_table_by_every_agreement(
     table: TemporalTable, seed: int, replicas: int, agreement: sw.Agreement, cut: int
 ) -> None:
-    """However they are told, cut and interleaved; what is told on the way is a log by itself."""
+    """However they are sent, cut and interleaved; what is emitted on the way is a log by itself."""
     streams = [_revised(present(table, seed + port, _REVISED)) for port in range(replicas)]
     merged = sw.merge_replicas(*streams, agreement=agreement)
     assert isinstance(merged, sw.OrderedStream if agreement == sw.Agreement.frozen() else sw.RevisedStream)
@@ -144,7 +144,7 @@ def test_revised_replicas_come_to_the_table_by_every_agreement(
 
 @given(table=tables_with_duplicates(), seed=st.integers(0, 10**6), first=st.booleans())
 def test_equal_events_of_revised_replicas_count(table: TemporalTable, seed: int, first: bool) -> None:
-    """Told at once, or when they are frozen."""
+    """Emitted at once, or when they are frozen."""
     streams = [_revised(present(table, seed + port, _REVISED), keyed=False) for port in range(2)]
     merged = sw.merge_replicas(*streams, agreement=sw.Agreement.first() if first else sw.Agreement.frozen())
     assert_same_table(_events(merged.settle().run().table), table)
@@ -152,7 +152,7 @@ def test_equal_events_of_revised_replicas_count(table: TemporalTable, seed: int,
 
 @given(table=tables_with_duplicates(), seed=st.integers(0, 10**6), replicas=st.integers(1, 3), cut=st.integers(1, 6))
 def test_settled_replicas_are_merged_row_by_row(table: TemporalTable, seed: int, replicas: int, cut: int) -> None:
-    """Settling puts ties in one order, whoever tells them (case R1, which compares them)."""
+    """Settling puts ties in one order, whoever sends them (case R1, which compares them)."""
     streams = [_revised(present(table, seed + port, _REVISED), keyed=False).settle() for port in range(replicas)]
     merged = sw.merge_replicas(*streams)
     assert _case(merged) is Case.R1
@@ -162,10 +162,10 @@ def test_settled_replicas_are_merged_row_by_row(table: TemporalTable, seed: int,
     assert pa.Table.from_batches(seen, merged.schema).equals(streams[0].run().table.combine_chunks())
 
 
-def test_points_that_are_told_early_are_inserted_and_removed() -> None:
+def test_points_that_are_emitted_early_are_inserted_and_removed() -> None:
     """They have no ends to be revised: the log has no columns for them."""
-    told = [_ordered(_ROWS[:5]).hopping(6, 3), _ordered(_ROWS).hopping(6, 3)]
-    points = [stream.select("v").where(nw.col("v") >= 0) for stream in told]
+    sent = [_ordered(_ROWS[:5]).hopping(6, 3), _ordered(_ROWS).hopping(6, 3)]
+    points = [stream.select("v").where(nw.col("v") >= 0) for stream in sent]
     early = sw.merge_replicas(*points, agreement=sw.Agreement.first())
     assert early.schema.names == ["window_start", "window_end", "v", "change", "window_end_before"]
     rows = [sw.stream(_ROWS[:cut], time="at").sort(patience=2) for cut in (4, 12)]
@@ -179,7 +179,7 @@ def test_points_that_are_told_early_are_inserted_and_removed() -> None:
 
 
 @given(copies=st.integers(1, 3), cut=st.integers(0, 30), seed=st.integers(0, 100))
-def test_ties_that_are_said_to_come_alike_are_told_once_each(copies: int, cut: int, seed: int) -> None:
+def test_ties_that_are_declared_to_come_alike_are_emitted_once_each(copies: int, cut: int, seed: int) -> None:
     """Equal rows too, as often as they are there, whoever ends early."""
     rng = Random(seed)
     rows = sorted(({"at": rng.randint(0, 5), "k": rng.choice("ab"), "v": 1} for _ in range(30)), key=_time)
@@ -194,7 +194,7 @@ def _time(row: dict[str, Any]) -> int:
 
 
 def test_ties_that_do_not_come_alike_are_an_error_that_names_the_row() -> None:
-    """Where the user said that they do."""
+    """Where the user declared that they do."""
     rows = [{"at": 1, "k": "a", "v": 1}, {"at": 1, "k": "b", "v": 1}]
     with pytest.raises(BadElement) as refused:
         sw.merge_replicas(_ordered(rows), _ordered(rows[::-1]), same_tie_order=True).run()

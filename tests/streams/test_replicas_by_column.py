@@ -1,4 +1,4 @@
-"""Replicas in one stream, told apart by a column: merged as streams of their own would be, and free to come and go."""
+"""Replicas in one stream, distinguished by a column: merged as streams of their own would be, free to come and go."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class _Running:
 
     def take(self, *rows: tuple[str | None, int]) -> None:
         """Take a batch of rows, each given by its replica and its time."""
-        told = [{"at": at, "until": at + 9, "k": f"{at}", "replica": name} for name, at in rows]
-        _pushed(self.source, told, _SCHEMA)
+        sent = [{"at": at, "until": at + 9, "k": f"{at}", "replica": name} for name, at in rows]
+        _pushed(self.source, sent, _SCHEMA)
         self.query.work()
 
     def times(self) -> list[int]:
@@ -144,7 +144,7 @@ def test_replicas_by_column_are_merged_as_streams_of_their_own_are(
 
 
 def test_a_replica_that_appears_ahead_does_not_silence_the_older_ones() -> None:
-    """It may have sent, before it appeared, what the others have still to tell: all from 31 to 35 was, here.
+    """It may have sent, before it appeared, what the others have still to send: all from 31 to 35 was, here.
 
     Its own events count at once.
     """
@@ -159,7 +159,7 @@ def test_a_replica_that_appears_ahead_does_not_silence_the_older_ones() -> None:
 
 
 def test_a_replica_that_has_caught_up_leads_when_the_older_one_dies() -> None:
-    """What it tells goes out while the query runs, not only at its end."""
+    """What it sends goes out while the query runs, not only at its end."""
     running = _Running(patience=5)
     running.take(("old", 0))
     for at in range(1, 40):
@@ -169,9 +169,9 @@ def test_a_replica_that_has_caught_up_leads_when_the_older_one_dies() -> None:
 
 
 def test_until_the_others_have_come_a_patience_past_its_first_rows_a_new_replica_does_not_lead() -> None:
-    """An event exactly a patience past them may have been sent before: the older replica has still to tell it.
+    """An event exactly a patience past them may have been sent before: the older replica has still to send it.
 
-    The new one's first row is 10, and its patience 5: it would be in time, if 15 had come before. Nobody has told 14,
+    The new one's first row is 10, and its patience 5: it would be in time, if 15 had come before. Nobody has sent 14,
     so that the merged stream is complete before 15 as soon as the old one has come to 20.
     """
     running = _Running(patience=5)
@@ -187,7 +187,7 @@ def test_until_the_others_have_come_a_patience_past_its_first_rows_a_new_replica
 
 
 @given(seed=st.integers(0, 10**6), every=st.sampled_from([_BATCH, sw.Every.rows(1), sw.Every.time(3)]))
-def test_while_replicas_come_and_go_every_event_is_told_once(seed: int, every: sw.Every) -> None:
+def test_while_replicas_come_and_go_every_event_is_emitted_once(seed: int, every: sw.Every) -> None:
     """Each overlaps with the one before it for long enough, and lacks what it sent before it appeared."""
     rng, patience = Random(seed), 4
     arrivals: list[tuple[float, str, int]] = []
@@ -212,7 +212,7 @@ def test_while_replicas_come_and_go_every_event_is_told_once(seed: int, every: s
 
 
 def test_where_nobody_is_left_to_lead_the_one_that_goes_on_takes_over() -> None:
-    """The old one died before the new one could join: what either has told goes out, and the new one leads."""
+    """The old one died before the new one could join: what either has sent goes out, and the new one leads."""
     running = _Running(patience=5)
     running.take(("old", 0))
     running.take(("old", 10), ("old", 12))
@@ -235,8 +235,8 @@ def test_a_replica_that_begins_later_than_the_others_does_not_lead_though_all_co
         assert running.times() == list(range(60))
 
 
-def test_at_the_end_what_only_one_replica_has_told_goes_out_as_well() -> None:
-    """With a patience longer than the stream, nobody has promised anything: not even the one that came furthest."""
+def test_at_the_end_what_only_one_replica_has_sent_goes_out_as_well() -> None:
+    """With a patience longer than the stream, nobody has guaranteed anything: not even the one that came furthest."""
     running = _Running(patience=50)
     running.take(("blue", 1), ("green", 1), ("blue", 2), ("green", 3))
     running.end()
@@ -253,7 +253,7 @@ def test_at_the_end_a_replica_that_began_in_the_middle_silences_nobody() -> None
 
 
 def test_a_query_goes_on_from_a_snapshot_with_replicas_that_come_and_go() -> None:
-    """Nothing is told twice, and the replicas are those that were known."""
+    """Nothing is emitted twice, and the replicas are those that were known."""
     source = sw.PushSource(_SCHEMA)
 
     def stream(source: sw.PushSource) -> sw.OrderedStream:
@@ -261,8 +261,8 @@ def test_a_query_goes_on_from_a_snapshot_with_replicas_that_come_and_go() -> Non
             "replica", 5, every=_BATCH, late=sw.Late.drop()
         )
 
-    told: list[int] = []
-    query = stream(source).open(lambda rows: told.extend(rows["at"].to_pylist()), clock=sw.ManualClock())
+    emitted: list[int] = []
+    query = stream(source).open(lambda rows: emitted.extend(rows["at"].to_pylist()), clock=sw.ManualClock())
     for at in range(40):
         names = [*["old"] * (at < 30), *["new"] * (at > 10)]
         _pushed(source, [{"at": at, "until": None, "k": "a", "replica": name} for name in names], _SCHEMA)
@@ -270,9 +270,9 @@ def test_a_query_goes_on_from_a_snapshot_with_replicas_that_come_and_go() -> Non
         if at % 7 == 0:
             snapshot, source = query.snapshot(), sw.PushSource(_SCHEMA)
             query = stream(source).open(
-                lambda rows: told.extend(rows["at"].to_pylist()), clock=sw.ManualClock(), resume=snapshot
+                lambda rows: emitted.extend(rows["at"].to_pylist()), clock=sw.ManualClock(), resume=snapshot
             )
-    assert told == list(range(33))
+    assert emitted == list(range(33))
 
 
 # ---- late rows ------------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_the_column_may_have_any_plain_type(kind: pa.DataType, values: list[Any]
 
 
 def test_events_that_are_equal_within_a_replica_count() -> None:
-    """As many as one replica tells."""
+    """As many as one replica sends."""
     rows = [{"at": at, "replica": name} for name in "ab" for at in (1, 1, 2, 9)]
     assert sw.stream(rows, time="at").merge_replicas("replica", 3).run().table["at"].to_pylist() == [1, 1, 2, 9]
 
@@ -357,7 +357,7 @@ def test_steps_behind_the_merge_see_ordered_events_without_the_column() -> None:
 
 
 def test_merged_streams_may_be_replicas_themselves() -> None:
-    """At its end such a stream promises nothing that it does not know."""
+    """At its end such a stream guarantees nothing that it does not know."""
     rows = [{"at": at, "replica": name} for at in range(30) for name in ("x", "y")]
     regions = [sw.stream(rows[:cut], time="at").merge_replicas("replica", 5) for cut in (20, 60)]
     assert sw.merge_replicas(*regions).run().table["at"].to_pylist() == list(range(30))

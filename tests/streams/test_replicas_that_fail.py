@@ -44,7 +44,7 @@ def test_a_sorted_replica_that_is_cut_off_takes_no_row_of_a_complete_one(
 
 @given(seed=st.integers(0, 10**6), cut=st.integers(0, 100), first=st.booleans())
 def test_a_sorted_replica_that_is_cut_off_contradicts_nobody(seed: int, cut: int, first: bool) -> None:
-    """It is compared as far as it had promised; what its sort flushes at the end promises nothing."""
+    """It is compared as far as it had guaranteed; what its sort flushes at the end guarantees nothing."""
     rows = _shuffled(100, 20, seed)
     whole, part = (sw.stream(one, time="at", schema=_AT).sort(patience=20) for one in (rows, rows[:cut]))
     assert not sw.compare_replicas(*((part, whole) if first else (whole, part))).run().table.num_rows
@@ -64,7 +64,7 @@ def test_a_replica_of_two_sources_goes_on_when_one_of_them_ends() -> None:
         query.work()
         two.push([{"at": at} for at in (5, 6, 9)])
         query.work()
-        assert out == [1, 2, 5, 6], "the last waits for what it promises"
+        assert out == [1, 2, 5, 6], "the last waits for what it guarantees"
     assert out == [1, 2, 5, 6, 9]
 
 
@@ -92,7 +92,7 @@ def test_a_silent_replica_does_not_answer_for_a_window_of_which_it_saw_a_part(
 
 
 def test_a_seed_may_be_sorted_and_its_end_is_believed() -> None:
-    """Whoever says what a seed tells has said that it is not cut off."""
+    """Whoever says from when on a seed has everything declares that it is not cut off."""
     seed = sw.stream([{"at": at} for at in (2, 1, 0)], time="at").sort(patience=5)
     live = sw.stream([{"at": at} for at in range(2, 9)], time="at").assume_ordered()
     assert _at(sw.jumpstart(seed, live, since=3).settle().run().table) == list(range(9))
@@ -107,7 +107,7 @@ def test_of_replicas_that_have_come_equally_far_those_win_that_agree(
     """The one that lacks a row is the first to be named, or the last: two others say the same, and it does not."""
     rows = [{"at": at} for at in range(20)]
     lacking = [row for row in rows if row["at"] != 15]
-    streams = [sw.stream(told, time="at", schema=_AT).sort(patience=50) for told in (lacking, rows, rows)]
+    streams = [sw.stream(sent, time="at", schema=_AT).sort(patience=50) for sent in (lacking, rows, rows)]
     if counted:
         windows = [stream.tumbling(10).aggregate(n=sw.count()) for stream in streams]
         merged = sw.merge_replicas(*(windows[number] for number in order), attachable=attachable)
@@ -164,17 +164,17 @@ def test_a_snapshot_is_taken_between_two_steps() -> None:
         query.snapshot()
 
 
-# ---- equal events that replicas tell a part of ----------------------------------------------------------------------
+# ---- equal events that replicas send a part of ----------------------------------------------------------------------
 
 
 def test_an_equal_event_that_ended_before_a_replica_came_is_not_missed_there() -> None:
-    """The live stream tells the event that lasts, not its twin that was over."""
+    """The live stream sends the event that lasts, not its twin that was over."""
     lasting = pa.schema({"start": pa.int64(), "end": pa.int64(), "user": pa.string()})
     rows = [{"start": 29, "end": 32, "user": "ann"}, {"start": 29, "end": None, "user": "ann"}]
     seed = sw.stream(pa.Table.from_pylist(rows, lasting), time="start", until="end")
     changes = pa.schema([("change", pa.string()), *lasting, ("end_before", pa.int64())])
-    told = [{"change": "insert", "start": 29, "end": 49, "user": "ann"}, {"change": "punctuate", "start": 100}]
-    live = sw.changes(pa.Table.from_pylist(told, changes), time="start", until="end")
+    sent = [{"change": "insert", "start": 29, "end": 49, "user": "ann"}, {"change": "punctuate", "start": 100}]
+    live = sw.changes(pa.Table.from_pylist(sent, changes), time="start", until="end")
     assert sw.jumpstart(seed, live, since=40).settle().run().table["end"].to_pylist() == [32, 49]
 
 
@@ -182,16 +182,16 @@ def test_an_equal_event_that_ended_before_a_replica_came_is_not_missed_there() -
 
 
 def test_replicas_that_live_by_a_clock_are_refused() -> None:
-    """Their times differ, or a dead one would go on promising."""
+    """Their times differ, or a dead one would go on guaranteeing."""
     with pytest.raises(PlanError, match=r"(?s)stamped on arrival.*stream\(\.\.\., time=\.\.\.\)"):
         sw.merge_replicas(*(sw.arrivals(sw.PushSource({"x": pa.int64()}, name=name)) for name in "ab"))
-    said = sw.Punctuations.periodic("1s", skew="500ms")
+    punctuations = sw.Punctuations.periodic("1s", skew="500ms")
     source = sw.PushSource({"at": pa.timestamp("us", "UTC")})
     with pytest.raises(PlanError, match=r"(?s)keep advancing by the clock.*leave punctuations= out"):
-        sw.merge_replicas(sw.stream(source, time="at", punctuations=said).assume_ordered())
+        sw.merge_replicas(sw.stream(source, time="at", punctuations=punctuations).assume_ordered())
 
 
-def test_an_event_that_ends_when_it_starts_is_refused_where_it_could_not_be_told_from_one_taken_back() -> None:
+def test_an_event_that_ends_when_it_starts_is_refused_where_it_could_not_be_distinguished_from_one_taken_back() -> None:
     """With the element; merged as they come, such events pass."""
     rows = [{"at": 1, "until": 4}, {"at": 5, "until": 5}]
     replicas = [sw.stream(rows, time="at", until="until").assume_ordered() for _ in "ab"]
@@ -206,7 +206,7 @@ _sw: Any = sw
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "refusal"),
     [
         (lambda a, b: _sw.merge_replicas(a, b, agreement="first"), "agreement= takes an Agreement"),
         (lambda a, b: _sw.merge_replicas(a, b, agreement=sw.Agreement.first), "agreement= takes an Agreement"),
@@ -225,10 +225,10 @@ _sw: Any = sw
         (lambda _a, _b: _sw.PushSource(_AT).push(3), "these are no rows"),
     ],
 )
-def test_wrong_arguments_are_refused_in_words(call: Any, said: str) -> None:
+def test_wrong_arguments_are_refused_in_words(call: Any, refusal: str) -> None:
     """Where they are written."""
     replicas = [sw.stream([{"at": 1}], time="at", name=name).assume_ordered() for name in "ab"]
-    with pytest.raises(SlackwaterError, match=said):
+    with pytest.raises(SlackwaterError, match=refusal):
         call(*replicas)
 
 
@@ -239,7 +239,7 @@ def test_rows_may_be_pushed_by_an_iterator() -> None:
     assert source.waiting == 3
 
 
-def test_an_hour_that_is_told_twice_in_a_night_is_a_time_like_others() -> None:
+def test_an_hour_that_is_emitted_twice_in_a_night_is_a_time_like_others() -> None:
     """The same moment in two zones is the same moment."""
     source = sw.PushSource({"at": pa.timestamp("us", "Europe/Berlin")})
     source.push({"at": datetime(2024, 10, 27, 0, 30, tzinfo=UTC)})

@@ -39,15 +39,15 @@ def _changes(elements: Iterable[Element]) -> sw.RevisedStream:
 
 def _elements(log: pa.Table, *payload: str) -> list[Element]:
     """A log of changes, spelled out again."""
-    told: list[Element] = []
+    sent: list[Element] = []
     for row in log.to_pylist():
         values = tuple(row[name] for name in payload)
         end, before = (sw.FOREVER if row[name] is None else row[name] for name in ("until", "until_before"))
         if row["change"] == "insert":
-            told.append(Insert(values, row["at"], end))
+            sent.append(Insert(values, row["at"], end))
         else:
-            told.append(Adjust(values, row["at"], before, end))
-    return told
+            sent.append(Adjust(values, row["at"], before, end))
+    return sent
 
 
 _LEASES = _changes(
@@ -60,7 +60,7 @@ _LEASES = _changes(
 
 @given(table=tables_with_duplicates(), seed=st.integers(0, 10**6))
 def test_where_and_select_answer_for_events_and_revisions_alike(table: TemporalTable, seed: int) -> None:
-    """The log that comes out is a stream by itself, and tells what is left of the table."""
+    """The log that comes out is a stream by itself, and has what is left of the table."""
     changes = _changes(present(table, seed, _REVISED))
     kept = changes.where((nw.col("k") == "a") & (nw.col("at") > 2)).select("k", later=nw.col("at") + nw.col("v"))
     expected = [
@@ -142,13 +142,13 @@ def test_a_key_is_lost_with_a_column_that_made_it_one() -> None:
 
 
 @given(table=tables_with_duplicates(), seed=st.integers(0, 10**6))
-def test_run_shows_every_change_in_the_order_it_was_told(table: TemporalTable, seed: int) -> None:
+def test_run_shows_every_change_in_the_order_it_was_emitted(table: TemporalTable, seed: int) -> None:
     """Nothing but the punctuations is missing, so that the log can be read again."""
-    told = [one for one in present(table, seed, _REVISED) if isinstance(one, Insert | Adjust)]
-    log = _changes(told).run().table
-    assert _elements(log, "k", "v") == told
+    sent = [one for one in present(table, seed, _REVISED) if isinstance(one, Insert | Adjust)]
+    log = _changes(sent).run().table
+    assert _elements(log, "k", "v") == sent
     again = sw.changes(log, time="at", until="until")
-    assert temporal_table_of(_settled(again, "k", "v")) == temporal_table_of(told)
+    assert temporal_table_of(_settled(again, "k", "v")) == temporal_table_of(sent)
 
 
 def test_the_log_has_the_columns_of_the_events_and_two_more() -> None:
@@ -193,7 +193,7 @@ def test_disorder_is_that_of_the_events_and_not_of_their_revisions() -> None:
 
 @given(table=tables_with_duplicates(), seed=st.integers(0, 10**6), cut=st.integers(1, 7))
 def test_settle_is_the_table_in_order_of_time(table: TemporalTable, seed: int, cut: int) -> None:
-    """Each event once, however it was told and cut; the very same rows in the very same order."""
+    """Each event once, however it was sent and cut; the very same rows in the very same order."""
     seen: list[dict[str, Any]] = []
     settled = _changes(present(table, seed, _REVISED)).settle()
     with settled.open(lambda rows: seen.extend(rows.to_pylist()), batch_rows=cut) as query:
@@ -260,8 +260,8 @@ def test_an_event_that_is_open_holds_the_order_back_until_it_is_closed() -> None
     seen: list[str] = []
     settled = sw.changes(source, time="at", until="until").settle()
     with settled.open(lambda rows: seen.extend(rows.column("k").to_pylist()), clock=sw.ManualClock()) as query:
-        told: list[Element] = [Insert(("long", 1), 1), Insert(("short", 1), 2, 4)]
-        source.push([*change_rows(told, _PAYLOAD), {"change": "punctuate", "at": 100}])
+        sent: list[Element] = [Insert(("long", 1), 1), Insert(("short", 1), 2, 4)]
+        source.push([*change_rows(sent, _PAYLOAD), {"change": "punctuate", "at": 100}])
         query.work()
         assert seen == []
         source.push(change_rows([Adjust(("long", 1), 1, sw.FOREVER, 100)], _PAYLOAD))
@@ -272,8 +272,8 @@ def test_an_event_that_is_open_holds_the_order_back_until_it_is_closed() -> None
 
 def test_a_query_over_changes_goes_on_from_a_snapshot() -> None:
     """With the events that were held."""
-    told: list[Element] = [Insert(("a", 1), 3, 9), Insert(("b", 2), 1, 7), Adjust(("a", 1), 3, 9, 5)]
-    rows = change_rows(told, _PAYLOAD)
+    sent: list[Element] = [Insert(("a", 1), 3, 9), Insert(("b", 2), 1, 7), Adjust(("a", 1), 3, 9, 5)]
+    rows = change_rows(sent, _PAYLOAD)
     seen: list[dict[str, Any]] = []
 
     def query(source: sw.PushSource, resume: Any = None) -> sw.Query:
@@ -288,4 +288,4 @@ def test_a_query_over_changes_goes_on_from_a_snapshot() -> None:
     second.push(rows[2:])
     resumed.close()
     table = [TemporalEvent((row["k"], row["v"]), row["at"], row["until"]) for row in seen]
-    assert_same_table(TemporalTable(table), told)
+    assert_same_table(TemporalTable(table), sent)

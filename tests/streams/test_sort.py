@@ -132,7 +132,7 @@ def test_the_newest_time_counts_whatever_becomes_of_its_row() -> None:
     ],
     ids=str,
 )
-def test_rows_are_judged_by_the_bound_of_the_last_instant(every: sw.Every, late: list[tuple[int, int, int]]) -> None:
+def test_rows_are_checked_by_the_bound_of_the_last_instant(every: sw.Every, late: list[tuple[int, int, int]]) -> None:
     """Instants come with rows, with times that pass into another multiple, or with the end of a batch."""
     ordered = _numbers(20, 28, 16, 30, 24).sort(patience=5, every=every)
     result = ordered.run()
@@ -269,7 +269,7 @@ def test_categories_of_many_batches_are_sorted(window: bool) -> None:
 
 
 def test_windows_that_lost_their_order_get_it_back() -> None:
-    """An ordered stream dealt to hopping windows has punctuations, and these are obeyed: no patience is needed."""
+    """An ordered stream put into hopping windows has punctuations, and these are obeyed: no patience is needed."""
     source = sw.PushSource(_SCHEMA)
     hopped = sw.stream(source, time="at").assume_ordered().hopping(10, 5).sort()
     seen: list[int] = []
@@ -294,7 +294,7 @@ def _opened(stream: sw.OrderedStream, clock: sw.ManualClock) -> tuple[sw.Query, 
     return stream.open(lambda rows: seen.extend(_seconds(rows.to_pylist())), clock=clock, on_late=lambda _: None), seen
 
 
-def test_a_source_that_promises_on_demand_is_asked_while_rows_wait() -> None:
+def test_a_source_that_guarantees_on_demand_is_asked_while_rows_wait() -> None:
     """With a skew of two seconds: a row goes out when two seconds have passed by the clock."""
     clock = sw.ManualClock(1_000_000_000)
     source, stream = _live(sw.Punctuations.on_demand(skew="2s"))
@@ -317,7 +317,7 @@ def test_a_source_that_promises_on_demand_is_asked_while_rows_wait() -> None:
     assert seen == [4, 4.5, 5, 5]
 
 
-def test_a_source_that_promises_by_the_clock_is_obeyed() -> None:
+def test_a_source_that_guarantees_by_the_clock_is_obeyed() -> None:
     """Every ten seconds, needed or not."""
     clock = sw.ManualClock(1_000_000_000)
     source, stream = _live(sw.Punctuations.periodic("10s", skew="2s"))
@@ -329,7 +329,7 @@ def test_a_source_that_promises_by_the_clock_is_obeyed() -> None:
         assert seen == expected
 
 
-def test_patience_and_promises_of_the_source_go_together() -> None:
+def test_patience_and_guarantees_of_the_source_go_together() -> None:
     """Whichever says more: patience while rows come, the clock while they do not."""
     clock = sw.ManualClock(1_000_000_000)
     source, stream = _live(sw.Punctuations.on_demand(skew="20s"))
@@ -387,22 +387,22 @@ def test_patience_counts_by_the_times_before_a_window() -> None:
 
 
 def test_a_row_of_several_windows_is_late_once() -> None:
-    """It is judged before it is dealt to them."""
+    """It is checked before it is put into them."""
     result = _numbers(8, 19, 3).hopping(10, 5).sort(patience=5, every=sw.Every.rows(1)).run()
     assert result.table.column("window_start").to_pylist() == [0, 5, 10, 15]
     assert _late(result) == [(3, 14, 11)]
 
 
 def test_windows_of_sorted_events_are_counted() -> None:
-    """Before the sort or behind it: the same windows; before it, they are judged whole and fewer rows are late."""
+    """Before the sort or behind it: the same windows; before it, they are checked whole and fewer rows are late."""
     times = [(7_919 * n) % 97 + n for n in range(500)]
     before = _numbers(*times).tumbling(10).sort(patience=40).aggregate(n=sw.count()).run()
     behind = _numbers(*times).sort(patience=40).tumbling(10).aggregate(n=sw.count()).run()
     assert before.table["window_start"].equals(behind.table["window_start"])
     for result in (before, behind):
         assert sum(result.table.column("n").to_pylist()) + len(_late(result)) == 500
-    late, times_judged = ({row[0] for row in _late(result)} for result in (before, behind))
-    assert late < times_judged
+    late, times_checked = ({row[0] for row in _late(result)} for result in (before, behind))
+    assert late < times_checked
     assert late
 
 

@@ -61,7 +61,7 @@ _METHODS_OF_DISORDERED: dict[str, Callable[[sw.DisorderedStream], Any]] = {
 
 @pytest.mark.parametrize("name", [*_METHODS, *_METHODS_OF_DISORDERED])
 def test_a_method_returns_a_new_frozen_stream_and_changes_nothing(name: str) -> None:
-    """The stream it was called on says and gives what it said and gave before."""
+    """The stream it was called on says and gives what it did before."""
     disordered = sw.stream(_ROWS, time="at")
     stream: sw.OrderedStream | sw.DisorderedStream = disordered if name in _METHODS_OF_DISORDERED else _ordered()
     before, rows = stream.explain(), stream.run().table

@@ -62,7 +62,7 @@ def test_the_output_goes_on_though_the_new_replica_came_with_much_in_one_batch(e
     for at in range(41, 80):
         running.take([("green", at)])
     assert running.out[:20] == list(range(20))
-    assert running.out[21:] == list(range(20, len(running.out) - 1))  # 20 was told twice by blue
+    assert running.out[21:] == list(range(20, len(running.out) - 1))  # 20 was sent twice by blue
     assert running.out[-1] >= 79 - 2 * 3
 
 
@@ -74,7 +74,7 @@ def test_the_output_goes_on_though_the_new_replica_came_with_much_in_one_batch(e
     cuts=st.integers(0, 60),
     lasting=st.integers(0, 40),
 )
-def test_whatever_the_cuts_all_that_was_told_goes_out_and_the_survivor_leads(
+def test_whatever_the_cuts_all_that_was_emitted_goes_out_and_the_survivor_leads(
     every: sw.Every, seed: int, patience: int, overlap: int, cuts: int, lasting: int
 ) -> None:
     """Where replicas overlapped for long enough, and where they did not, or not at all.
@@ -102,19 +102,19 @@ def test_whatever_the_cuts_all_that_was_told_goes_out_and_the_survivor_leads(
         running.take(rows)
         if rng.random() < 0.1:
             running = running.resumed()
-    told = {at for _, at in (*blue, *green)} - set(running.late)
-    assert running.out == sorted(at for at in told if at <= running.out[-1])
+    sent = {at for _, at in (*blue, *green)} - set(running.late)
+    assert running.out == sorted(at for at in sent if at <= running.out[-1])
     if ends - max(at for _, at in (*apart[0], apart[1][0])) > 2 * patience:
         (lead,) = (one for one in running.query.replicas() if one.name == "green")
         assert lead.joined
         assert lead.merged_before >= ends - max(2 * patience, patience + 2)
     running.query.close()
-    assert running.out == sorted(told)
+    assert running.out == sorted(sent)
 
 
 @given(seed=st.integers(0, 10**6), cuts=st.integers(0, 40))
 def test_a_leader_that_lags_is_not_silent(seed: int, cuts: int) -> None:
-    """As long as rows of it come, the one that appeared far ahead waits: it lacks what the other has still to tell."""
+    """As long as rows of it come, the one that appeared far ahead waits: it lacks what the other has still to send."""
     rng, patience = Random(seed), 4
     rows: list[_Row] = [("old", 0)]
     ahead = 300
@@ -130,7 +130,7 @@ def test_a_leader_that_lags_is_not_silent(seed: int, cuts: int) -> None:
 
 
 def test_one_that_comes_back_after_another_took_over_goes_on_where_the_output_is() -> None:
-    """What it tells of the time before is not told again, and its own order is held to."""
+    """What it sends of the time before is not emitted again, and its own order is held to."""
     running = _Running(3, sw.Every.batch())
     running.take([("blue", at) for at in range(21)])
     for at in range(19, 41):

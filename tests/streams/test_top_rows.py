@@ -123,7 +123,7 @@ def test_what_cannot_be_ranked_is_refused() -> None:
         sw.stream(rows, time="at").select("v").tumbling(10).top_rows(1, by="v")
 
 
-def test_a_function_that_is_said_to_need_no_order_is_tried_in_two() -> None:
+def test_a_function_that_is_declared_to_need_no_order_is_tried_in_two() -> None:
     """Where made-up rows show that the declaration is false, it is refused; named columns are believed, as ever."""
     rows = [{"at": at, "v": at} for at in (1, 2, 3)]
     windows = sw.stream(rows, time="at").assume_ordered().tumbling(10)

@@ -55,8 +55,8 @@ FLEETING = [TemporalEvent("A", start, end) for start in range(2) for end in rang
 class Universe:
     """All tables over a few events, and all that each can become."""
 
-    def __init__(self, events: Iterable[TemporalEvent], promises: range, *, keyed: bool) -> None:
-        self.events, self.promises, self.keyed = tuple(events), promises, keyed
+    def __init__(self, events: Iterable[TemporalEvent], guarantees: range, *, keyed: bool) -> None:
+        self.events, self.guarantees, self.keyed = tuple(events), guarantees, keyed
         self.most_events = 2
         self.tables = tuple(self._tables())
         self._elements = tuple(_elements_about(self.events))
@@ -66,7 +66,7 @@ class Universe:
         """Every table with at most two events, at every punctuation."""
         for size in range(self.most_events + 1):
             for events in combinations_with_replacement(self.events, size):
-                for complete_before in self.promises:
+                for complete_before in self.guarantees:
                     table = TemporalTable(events, complete_before)
                     if table.is_keyed() or not self.keyed:
                         yield table
@@ -122,11 +122,11 @@ def _compare(
 ) -> Counter[tuple[bool, bool]]:
     """Count how often the definition and a checker gave which two answers."""
     answers: Counter[tuple[bool, bool]] = Counter()
-    for said in inputs:
+    for table in inputs:
         for output in universe.tables:
-            truth = universe.can_follow(output, said)
+            truth = universe.can_follow(output, table)
             if truth is not None:
-                answers[truth, is_compatible(output, said)] += 1
+                answers[truth, is_compatible(output, table)] += 1
     return answers
 
 
@@ -198,14 +198,14 @@ def test_every_replica_is_compatible_with_itself_and_with_all_that_are_behind_it
     """Following the input that is complete furthest is always right, in both cases."""
     table = data.draw(keyed_tables())
     inputs = [data.draw(_prefix_tables(table)) for _ in range(3)]
-    output = max(inputs, key=lambda said: said.complete_before)
+    output = max(inputs, key=lambda one: one.complete_before)
     check_compatible(output, inputs)
     check_compatible_multiset(output, inputs)
 
 
 @st.composite
 def _prefix_tables(draw: DrawFn, table: TemporalTable) -> TemporalTable:
-    """What some replica of a table may have said so far."""
+    """What some replica of a table may have sent so far."""
     stream = present(table, draw(st.integers(0, 99)), draw(presentations()))
     return temporal_table_of(stream, upto=draw(st.integers(0, len(stream))))
 
@@ -214,10 +214,10 @@ def _read_flat(output: TemporalTable, inputs: Sequence[TemporalTable], ahead: Co
     """C1, C2 and C3 bullet by bullet; `ahead` compares L with L_m where C2 does so."""
     last = output.complete_before
     sightings = [
-        (said.complete_before, event, freeze_of(event, said.complete_before)) for said in inputs for event in said
+        (table.complete_before, event, freeze_of(event, table.complete_before)) for table in inputs for event in table
     ]
     half, fully = Freeze.HALF_FROZEN, Freeze.FULLY_FROZEN
-    if last > max(said.complete_before for said in inputs) or not output.is_keyed():
+    if last > max(table.complete_before for table in inputs) or not output.is_keyed():
         return False
     for event in output:
         same = [(last_m, seen, freeze) for last_m, seen, freeze in sightings if seen.key == event.key]
@@ -266,23 +266,23 @@ def _read_flat(output: TemporalTable, inputs: Sequence[TemporalTable], ahead: Co
 )
 def test_the_first_violated_condition_is_named(output: TemporalTable, violation: str) -> None:
     """One input: A half frozen, B fully frozen, C unfrozen."""
-    said = _table(12, ("A", 2, 16), ("B", 3, 10), ("C", 14, 20))
-    assert str(first_violation(output, [said])) == violation
+    table = _table(12, ("A", 2, 16), ("B", 3, 10), ("C", 14, 20))
+    assert str(first_violation(output, [table])) == violation
 
 
 @pytest.mark.parametrize("complete_before", [0, 2, 3, 10, 12])
 def test_an_output_may_lag_behind_and_still_have_open_ends(complete_before: int) -> None:
     """Events whose end is not closed in the output may have any end there."""
-    said = _table(12, ("A", 2, 16), ("B", 3, 10), ("C", 14, 20))
+    table = _table(12, ("A", 2, 16), ("B", 3, 10), ("C", 14, 20))
     b_ends = 10 if complete_before > 10 else FOREVER
-    check_compatible(_table(complete_before, ("A", 2, FOREVER), ("B", 3, b_ends)), [said])
+    check_compatible(_table(complete_before, ("A", 2, FOREVER), ("B", 3, b_ends)), [table])
 
 
 def test_incompatible_carries_the_condition_and_the_events() -> None:
     """The exception names what is wrong in its text and holds it as values."""
-    said = _table(12, ("B", 3, 10))
+    table = _table(12, ("B", 3, 10))
     with pytest.raises(Incompatible) as caught:
-        check_compatible(_table(12, ("B", 3, 9)), [said])
+        check_compatible(_table(12, ("B", 3, 9)), [table])
     assert caught.value.condition == "C2"
     assert caught.value.output_events == (TemporalEvent("B", 3, 9),)
     assert caught.value.input_events == (TemporalEvent("B", 3, 10),)
@@ -291,23 +291,23 @@ def test_incompatible_carries_the_condition_and_the_events() -> None:
 
 def test_all_violations_come_in_the_order_of_the_conditions() -> None:
     """C1 before C2 before C3, events by their start."""
-    said = _table(12, ("A", 2, 16), ("B", 3, 10))
-    found = list(violations(_table(14, ("A", 2, 13), ("X", 1, 5)), [said]))
+    table = _table(12, ("A", 2, 16), ("B", 3, 10))
+    found = list(violations(_table(14, ("A", 2, 13), ("X", 1, 5)), [table]))
     assert [violation.condition for violation in found] == ["C1", "C2", "C2", "C3", "C3"]
     assert [str(violation.output_events[0]) for violation in found[1:3]] == ["X [1, 5)", "A [2, 13)"]
 
 
 def test_the_multiset_condition_counts_equal_events() -> None:
     """Two equal fully frozen events need two, and half frozen ones of one payload and start are counted."""
-    said = _table(12, ("A", 2, 16), ("A", 2, 18), ("B", 3, 10), ("B", 3, 10))
-    check_compatible_multiset(_table(12, ("A", 2, 14), ("A", 2, 14), ("B", 3, 10), ("B", 3, 10)), [said])
-    once = first_multiset_violation(_table(12, ("A", 2, 14), ("A", 2, 14), ("B", 3, 10)), [said])
+    table = _table(12, ("A", 2, 16), ("A", 2, 18), ("B", 3, 10), ("B", 3, 10))
+    check_compatible_multiset(_table(12, ("A", 2, 14), ("A", 2, 14), ("B", 3, 10), ("B", 3, 10)), [table])
+    once = first_multiset_violation(_table(12, ("A", 2, 14), ("A", 2, 14), ("B", 3, 10)), [table])
     assert once is not None
     assert (once.condition, once.input_events) == ("R4", (TemporalEvent("B", 3, 10),))
     with pytest.raises(Incompatible, match="another number of half frozen events"):
-        check_compatible_multiset(_table(12, ("A", 2, 14), ("B", 3, 10), ("B", 3, 10)), [said])
+        check_compatible_multiset(_table(12, ("A", 2, 14), ("B", 3, 10), ("B", 3, 10)), [table])
     with pytest.raises(Incompatible, match="C1"):
-        check_compatible_multiset(_table(13), [said])
+        check_compatible_multiset(_table(13), [table])
 
 
 def test_inputs_without_a_key_are_refused_by_the_keyed_check() -> None:

@@ -121,7 +121,7 @@ def test_opens_and_closes_survive_the_way_through_inserts_and_back(data: st.Data
 
 @given(st.data())
 def test_the_events_of_a_payload_never_overlap(data: st.DataObject) -> None:
-    """The promise of the model holds for every stream that is accepted."""
+    """The guarantee of the model holds for every stream that is accepted."""
     table = temporal_table_of(from_open_close(data.draw(_open_close_streams())))
     for payload in "AB":
         events = [event for event in table if event.payload == payload]

@@ -37,7 +37,7 @@ def test_every_complete_presentation_gives_the_table_back(
 def test_a_presentation_ends_with_the_punctuation_of_its_table(
     table: TemporalTable, seed: int, options: Presentation
 ) -> None:
-    """A table that is complete before some instant is told as such; no punctuation goes beyond."""
+    """A table that is complete before some instant is emitted as such; no punctuation goes beyond."""
     stream = present(table, seed, options)
     if table.complete_before > BEGINNING:
         assert temporal_table_of(stream).complete_before == table.complete_before
@@ -55,7 +55,7 @@ def test_every_prefix_of_a_presentation_of_a_keyed_table_is_keyed(
 
 
 @given(temporal_tables(), SEEDS, presentations())
-def test_the_same_seed_tells_the_same_stream(table: TemporalTable, seed: int, options: Presentation) -> None:
+def test_the_same_seed_sends_the_same_stream(table: TemporalTable, seed: int, options: Presentation) -> None:
     """A presentation is a function of table, seed and options."""
     again = TemporalTable(reversed(list(table)), table.complete_before)
     assert present(table, seed, options) == present(again, seed, options)
@@ -76,7 +76,7 @@ def test_repeats_say_nothing_new_and_contradict_no_punctuation(
 
 
 def test_the_plain_presentation_is_in_order_and_says_each_event_once() -> None:
-    """Without options a table is told by start, with the closing punctuation alone."""
+    """Without options a table is emitted by start, with the closing punctuation alone."""
     stream = present(MANY, seed=1)
     starts = [element.start for element in stream[:-1] if isinstance(element, Insert)]
     assert len(starts) == len(MANY) == len(stream) - 1
@@ -85,7 +85,7 @@ def test_the_plain_presentation_is_in_order_and_says_each_event_once() -> None:
 
 
 def test_disorder_is_bounded_by_the_option() -> None:
-    """No event is told more than the disorder after one that starts later."""
+    """No event is emitted more than the disorder after one that starts later."""
     stream = present(MANY, seed=1, options=Presentation(disorder=4))
     starts = [element.start for element in stream if isinstance(element, Insert)]
     assert starts != sorted(starts)
@@ -104,7 +104,7 @@ def test_ties_are_shuffled_only_on_request() -> None:
     assert starts == sorted(starts)
 
 
-def test_repeats_are_told_twice() -> None:
+def test_repeats_are_emitted_twice() -> None:
     """With all elements repeated, each comes exactly twice."""
     stream = present(MANY, seed=1, options=Presentation(repeats=1.0, disorder=2))
     assert set(Counter(stream[:-1]).values()) == {2}
@@ -129,30 +129,30 @@ def test_removed_extras_are_gone_in_the_end() -> None:
 def test_punctuations_have_the_density_asked_for(density: float, least: int, most: int) -> None:
     """The closing one comes on top, and they never go back."""
     stream = present(MANY, seed=1, options=Presentation(disorder=3, punctuations=density))
-    said = [element.complete_before for element in stream if isinstance(element, Punctuate)]
-    assert least <= len(said) <= most
-    assert all(before <= after for before, after in pairwise(said))
+    punctuations = [element.complete_before for element in stream if isinstance(element, Punctuate)]
+    assert least <= len(punctuations) <= most
+    assert all(before <= after for before, after in pairwise(punctuations))
 
 
 def test_a_gap_leaves_out_the_events_that_start_in_it() -> None:
-    """The rest is told as ever."""
-    told = temporal_table_of(present(MANY, seed=1, options=Presentation(gap=(5, 9), disorder=3)))
-    assert_same_table(told, TemporalTable(event for event in MANY if not 5 <= event.start < 9))
+    """The rest is emitted as ever."""
+    presented = temporal_table_of(present(MANY, seed=1, options=Presentation(gap=(5, 9), disorder=3)))
+    assert_same_table(presented, TemporalTable(event for event in MANY if not 5 <= event.start < 9))
 
 
 def test_a_late_start_leaves_out_what_had_ended_by_then() -> None:
     """A joining replica knows every event that ends at its first instant or later."""
-    told = temporal_table_of(present(MANY, seed=1, options=Presentation(late_start=9, early_values=0.5)))
-    assert_same_table(told, TemporalTable(event for event in MANY if event.end >= 9))
+    presented = temporal_table_of(present(MANY, seed=1, options=Presentation(late_start=9, early_values=0.5)))
+    assert_same_table(presented, TemporalTable(event for event in MANY if event.end >= 9))
 
 
-def test_an_event_that_lasts_for_no_time_is_told_as_it_is() -> None:
+def test_an_event_that_lasts_for_no_time_is_emitted_as_it_is() -> None:
     """An early value for it would have to be adjusted to its start, which removes."""
     table = TemporalTable([TemporalEvent("A", 3, 3)])
     assert present(table, seed=1, options=Presentation(early_values=1.0)) == [Insert("A", 3, 3)]
 
 
-def test_a_batch_tells_the_same_as_the_elements() -> None:
+def test_a_batch_sends_the_same_as_the_elements() -> None:
     """present_batch is present, in columns."""
     payload = pa.schema({"p": pa.string()})
     options = Presentation(disorder=5, early_values=0.5, punctuations=0.3)

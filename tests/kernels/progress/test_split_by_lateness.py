@@ -1,4 +1,4 @@
-"""Stretches and bounds by hand, dealing and putting between against NumPy; the operator's oracle does the rest."""
+"""Stretches and bounds by hand, splitting and putting between against NumPy; the operator's oracle does the rest."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def _column(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.array(values, dtype=np.int64)
 
 
-def test_a_promise_of_the_input_after_a_row_comes_after_what_the_row_caused() -> None:
-    """Three stretches though the last two begin at the same row, so that both punctuations are said."""
+def test_a_guarantee_of_the_input_after_a_row_comes_after_what_the_row_caused() -> None:
+    """Three stretches though the last two begin at the same row, so that both punctuations are emitted."""
     progress = _column(BEGINNING, BEGINNING, 0, BEGINNING)
     found = follow(_column(20, 30), (_column(1), _column(25)), _column(5), (1, NEVER), progress)
     assert found.first.tolist() == [0, 1, 1]
@@ -27,7 +27,7 @@ def test_a_promise_of_the_input_after_a_row_comes_after_what_the_row_caused() ->
     assert progress.tolist() == [30, 30, 0, 25]
 
 
-def test_a_promise_that_moves_one_band_only_is_a_stretch_for_all() -> None:
+def test_a_guarantee_that_moves_one_band_only_is_a_stretch_for_all() -> None:
     """Each band picks out its own punctuations."""
     progress = _column(20, 20, 0, 12)
     found = follow(_column(23), (_NOTHING, _NOTHING), _column(5, 10), (1, NEVER), progress)
@@ -39,7 +39,7 @@ def test_a_promise_that_moves_one_band_only_is_a_stretch_for_all() -> None:
 
 
 @pytest.mark.parametrize("high_water", [BEGINNING, -1, 0, FOREVER - 1])
-def test_a_promise_before_all_rows_makes_no_instant(high_water: int) -> None:
+def test_a_guarantee_before_all_rows_makes_no_instant(high_water: int) -> None:
     """Neither for a grid nor for rows; a cadence that names no instants is none."""
     for every in ((NEVER, NEVER), (3, NEVER), (NEVER, 7), (NEVER, FOREVER)):
         progress = _column(high_water, BEGINNING, 0, BEGINNING)

@@ -1,4 +1,4 @@
-"""Dealing to cells equals a stable sort, however times are spread and in however many stretches they come."""
+"""Putting times into cells equals a stable sort, however times are spread and in however many stretches they come."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _assert_sorted(times: NDArray[np.int64], in_order: Piece) -> None:
 
 
 @pytest.fixture(params=["evenly", "by marks", "without moves"])
-def _dealt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _split(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """All ways to find cells, also for few pairs; and cells that do not help."""
     if request.param == "by marks":
         monkeypatch.setattr(cell_sort, "_WORTH_SAMPLING", 1)
@@ -48,7 +48,7 @@ def _dealt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(cell_sort, "_MOVES", 0)
 
 
-@pytest.mark.usefixtures("_dealt")
+@pytest.mark.usefixtures("_split")
 @given(parts=st.lists(st.tuples(st.lists(_TIMES, min_size=1, max_size=4), st.booleans()), min_size=1, max_size=4))
 def test_equals_a_stable_sort_of_all_stretches(parts: list[tuple[list[list[int]], bool]]) -> None:
     """Parts of several stretches, cut out of longer columns, their rows given or numbered on."""

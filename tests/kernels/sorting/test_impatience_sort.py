@@ -21,9 +21,9 @@ _ANY_TIME = st.integers(-(2**63), 2**63 - 2)
 _NEAR_TIME = st.integers(-50, 50)
 
 
-@pytest.fixture(autouse=True, params=[0, impatience_sort._FEW], ids=["dealt", "few together"])
+@pytest.fixture(autouse=True, params=[0, impatience_sort._FEW], ids=["in runs", "few together"])
 def _few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small examples are dealt to runs as large ones are, and sorted together as few events are."""
+    """Small examples are put onto runs as large ones are, and sorted together as few events are."""
     monkeypatch.setattr(impatience_sort, "_FEW", request.param)
 
 

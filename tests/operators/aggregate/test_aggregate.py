@@ -53,7 +53,7 @@ def _run(
     batches: Sequence[EventBatch], schema: EventSchema, keys: list[str], what: Mapping[str, Aggregate], *, ordered: bool
 ) -> list[Element]:
     """Feed batches and end, resuming a new operator from a snapshot at every boundary."""
-    said: list[Element] = []
+    emitted: list[Element] = []
     resume: AggregateState | None = None
     for batch in [*batches, None]:
         operator = AggregateOperator(schema, keys, what, ordered=ordered, resume=resume)
@@ -62,10 +62,10 @@ def _run(
         for out in emission.batches:
             out.check()
             assert out.payload.schema == aggregate_schema(schema, keys, what).payload
-            said += elements_of(out)
+            emitted += elements_of(out)
         resume = operator.snapshot()
     assert operator.buffered() == 0
-    return said
+    return emitted
 
 
 def _named(*elements: Element) -> EventBatch:
@@ -76,23 +76,23 @@ def _inserts(elements: Sequence[Element]) -> list[Insert]:
     return [element for element in elements if isinstance(element, Insert)]
 
 
-def _check_promises(said: Sequence[Element]) -> None:
+def _check_guarantees(emitted: Sequence[Element]) -> None:
     """Rows are ordered, punctuations go forward, and no row contradicts a punctuation or a row before it."""
-    promised = BEGINNING
-    for element in said:
+    guaranteed = BEGINNING
+    for element in emitted:
         at = element.complete_before if isinstance(element, Punctuate) else element.start
-        assert at >= promised, (element, promised)
-        promised = at
+        assert at >= guaranteed, (element, guaranteed)
+        guaranteed = at
 
 
-def test_a_group_is_said_when_its_start_is_complete() -> None:
+def test_a_group_is_emitted_when_its_start_is_complete() -> None:
     """The first window goes when an event of the second comes; the second goes at the end."""
     first, second = Insert(("a",), 0, 10), Insert(("b",), 10, 20)
     operator = AggregateOperator(NAMES, [], COUNT, ordered=True)
     assert operator.on_batch(0, _named(first, first)).batches[0].last_punctuation() == 0
     assert operator.buffered() == 1
-    said = [element for batch in operator.on_batch(0, _named(second)).batches for element in elements_of(batch)]
-    assert said == [Insert((2,), 0, 10), Punctuate(10)]
+    emitted = [element for batch in operator.on_batch(0, _named(second)).batches for element in elements_of(batch)]
+    assert emitted == [Insert((2,), 0, 10), Punctuate(10)]
     assert [str(element) for element in elements_of(operator.on_end(0).batches[0])] == ["insert((1,), 10, 20)"]
     assert operator.buffered() == 0
 
@@ -100,22 +100,22 @@ def test_a_group_is_said_when_its_start_is_complete() -> None:
 def test_without_order_only_punctuations_release() -> None:
     """Events far ahead say nothing; the punctuation 10 closes the window that starts at 0."""
     ahead, behind = Insert(("a",), 50, 60), Insert(("b",), 0, 10)
-    said = _run([_named(ahead, behind), _named(Punctuate(10))], NAMES, ["x"], COUNT, ordered=False)
-    assert said == [Insert(("b", 1), 0, 10), Punctuate(10), Insert(("a", 1), 50, 60), Punctuate(FOREVER)]
+    emitted = _run([_named(ahead, behind), _named(Punctuate(10))], NAMES, ["x"], COUNT, ordered=False)
+    assert emitted == [Insert(("b", 1), 0, 10), Punctuate(10), Insert(("a", 1), 50, 60), Punctuate(FOREVER)]
 
 
 def test_a_group_that_starts_exactly_at_the_bound_stays_open() -> None:
     """Punctuations are half-open: more may come at 10."""
     at_bound = Insert(("a",), 10, 20)
-    said = _run([_named(at_bound, Punctuate(10)), _named(at_bound)], NAMES, ["x"], COUNT, ordered=False)
-    assert said == [Punctuate(10), Insert(("a", 2), 10, 20), Punctuate(FOREVER)]
+    emitted = _run([_named(at_bound, Punctuate(10)), _named(at_bound)], NAMES, ["x"], COUNT, ordered=False)
+    assert emitted == [Punctuate(10), Insert(("a", 2), 10, 20), Punctuate(FOREVER)]
 
 
 def test_groups_of_one_start_come_by_end_then_by_first_appearance() -> None:
     """Windows of different length may start together."""
     events = [Insert((x,), 0, end) for x, end in [("b", 9), ("a", 5), ("c", 9), ("a", 9), ("b", 5), ("c", 9)]]
-    said = _run([_named(*events[:4]), _named(*events[4:])], NAMES, ["x"], COUNT, ordered=True)
-    assert [(row.end, row.payload) for row in _inserts(said)] == [
+    emitted = _run([_named(*events[:4]), _named(*events[4:])], NAMES, ["x"], COUNT, ordered=True)
+    assert [(row.end, row.payload) for row in _inserts(emitted)] == [
         (5, ("a", 1)),
         (5, ("b", 1)),
         (9, ("b", 1)),
@@ -125,27 +125,27 @@ def test_groups_of_one_start_come_by_end_then_by_first_appearance() -> None:
 
 
 def test_a_punctuation_that_says_no_more_than_the_rows_is_not_repeated() -> None:
-    """Nothing new, nothing said."""
-    said = _run([_named(Punctuate(5)), _named(Punctuate(5)), _named(Punctuate(4))], NAMES, [], COUNT, ordered=False)
-    assert said == [Punctuate(5), Punctuate(FOREVER)]
+    """Nothing new, nothing emitted."""
+    emitted = _run([_named(Punctuate(5)), _named(Punctuate(5)), _named(Punctuate(4))], NAMES, [], COUNT, ordered=False)
+    assert emitted == [Punctuate(5), Punctuate(FOREVER)]
 
 
 def test_forever_releases_everything() -> None:
     """A stream that says it is over need not be ended to be heard."""
     batch = _named(Insert(("a",), 7, FOREVER), Punctuate(FOREVER))
     operator = AggregateOperator(NAMES, [], COUNT, ordered=False)
-    said = [element for out in operator.on_batch(0, batch).batches for element in elements_of(out)]
-    assert said == [Insert((1,), 7, FOREVER), Punctuate(FOREVER)]
+    emitted = [element for out in operator.on_batch(0, batch).batches for element in elements_of(out)]
+    assert emitted == [Insert((1,), 7, FOREVER), Punctuate(FOREVER)]
     assert operator.on_end(0).batches == ()
 
 
 def test_empty_batches_and_empty_streams_say_nothing() -> None:
-    """There is no row for a window that nothing fell into; only the end is said."""
+    """There is no row for a window that nothing fell into; only the end is emitted."""
     what = {"n": sw.count(), "different": sw.count_distinct("x"), "top": sw.top_k("x", 2)}
     assert _run([_named(), _named()], NAMES, ["x"], what, ordered=True) == [Punctuate(FOREVER)]
 
 
-def test_a_broken_promise_names_the_event() -> None:
+def test_a_broken_guarantee_names_the_event() -> None:
     """A row older than a punctuation before it, within one batch."""
     batch = _named(Punctuate(10), Insert(("late",), 9, 20), Punctuate(30))
     with pytest.raises(BrokenPunctuation, match=r"(?s)step 'hourly'.*late.*complete before  10"):
@@ -181,9 +181,9 @@ def test_punctuations_inside_a_batch_cost_no_grouping_of_their_own(monkeypatch: 
 
     monkeypatch.setattr(Partial, "of", counted)
     elements = [element for at in range(50) for element in (Insert(("a",), at, at + 5), Punctuate(at))]
-    said = _run([_named(*elements)], NAMES, ["x"], COUNT, ordered=False)
+    emitted = _run([_named(*elements)], NAMES, ["x"], COUNT, ordered=False)
     assert made == [50]
-    assert len(_inserts(said)) == 50
+    assert len(_inserts(emitted)) == 50
 
 
 def test_a_snapshot_is_not_changed_by_later_calls() -> None:
@@ -216,11 +216,11 @@ def _compare(cuts: list[EventBatch], whole: EventBatch, window: Window, *, order
     assign = WindowOperator(window, POINTS, ordered)
     windowed = [out for batch in cuts for out in assign.on_batch(0, batch).batches]
     still_ordered = ordered and not isinstance(window, Hopping)
-    said = _run(windowed, windowed_schema(POINTS), ["k"], EVERYTHING, ordered=still_ordered)
+    emitted = _run(windowed, windowed_schema(POINTS), ["k"], EVERYTHING, ordered=still_ordered)
     assigned = _inserts(window_oracle(elements_of(whole), window))
     expected = aggregate_oracle(assigned, MEASURED.names, ["k"], EVERYTHING)
-    assert _inserts(said) == expected
-    _check_promises(said)
+    assert _inserts(emitted) == expected
+    _check_guarantees(emitted)
 
 
 @given(st.data())
@@ -228,7 +228,7 @@ def test_intervals_group_by_their_exact_ends(data: st.DataObject) -> None:
     """Without keys, and with two."""
     batch = data.draw(ordered_batches(MEASURED, intervals=True))
     keys = data.draw(st.sampled_from([[], ["v", "k"]]))
-    said = _run(data.draw(batch_cuts(batch)), POINTS, keys, EVERYTHING, ordered=True)
+    emitted = _run(data.draw(batch_cuts(batch)), POINTS, keys, EVERYTHING, ordered=True)
     expected = aggregate_oracle(_inserts(list(elements_of(batch))), MEASURED.names, keys, EVERYTHING)
-    assert _inserts(said) == expected
-    _check_promises(said)
+    assert _inserts(emitted) == expected
+    _check_guarantees(emitted)

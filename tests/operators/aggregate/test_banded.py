@@ -67,15 +67,15 @@ def _counting(bands: int, keys: Sequence[str] = (), step: str = "in_bands") -> B
     return BandedAggregateOperator(NAMES, keys, COUNT, bands, step=step)
 
 
-def _said(emission: Emission) -> dict[int, list[str]]:
-    """What was said, band by band."""
-    said: dict[int, list[str]] = {}
+def _emitted(emission: Emission) -> dict[int, list[str]]:
+    """What was emitted, band by band."""
+    emitted: dict[int, list[str]] = {}
     named = [("band 0", batch) for batch in emission.batches] + list(emission.side)
     for name, batch in named:
         batch.check()
         assert len(batch)
-        said.setdefault(int(name.removeprefix("band ")), []).extend(map(str, elements_of(batch)))
-    return said
+        emitted.setdefault(int(name.removeprefix("band ")), []).extend(map(str, elements_of(batch)))
+    return emitted
 
 
 # ---- against the oracle ---------------------------------------------------------------------------------------------
@@ -97,12 +97,12 @@ def _answers(emission: Emission, band: int) -> list[Element]:
 def test_each_band_says_all_that_is_complete_in_the_bands_up_to_it_and_no_more(
     keys: tuple[str, ...], streams: tuple[EventBatch, ...], seed: int, restore: bool
 ) -> None:
-    """After every call, for any interleaving: the aggregates of all groups before the least promise of these bands."""
+    """After every call, for any interleaving: the aggregates of all groups before the least punctuation."""
     bands = len(streams)
     operator = BandedAggregateOperator(WINDOWS, keys, EVERYTHING, bands)
     came: list[list[Insert]] = [[] for _ in streams]
-    promised = [BEGINNING] * bands
-    said: list[list[Insert]] = [[] for _ in streams]
+    guaranteed = [BEGINNING] * bands
+    emitted: list[list[Insert]] = [[] for _ in streams]
     bounds = [BEGINNING] * bands
     for port, batch in schedule(streams, Cut.RANDOM, Random(seed)):
         if restore:
@@ -110,29 +110,29 @@ def test_each_band_says_all_that_is_complete_in_the_bands_up_to_it_and_no_more(
         emission = operator.on_end(port) if batch is None else operator.on_batch(port, batch)
         operator.check()
         if batch is None:
-            promised[port] = FOREVER
+            guaranteed[port] = FOREVER
         else:
             came[port] += [element for element in elements_of(batch) if isinstance(element, Insert)]
-            promised[port] = max([promised[port], *batch.punctuations().tolist()])
+            guaranteed[port] = max([guaranteed[port], *batch.punctuations().tolist()])
         for band in range(bands):
             answers = _answers(emission, band)
-            said[band] += [element for element in answers if isinstance(element, Insert)]
-            bound = min(promised[: band + 1])
+            emitted[band] += [element for element in answers if isinstance(element, Insert)]
+            bound = min(guaranteed[: band + 1])
             assert [answer for answer in answers if isinstance(answer, Punctuate)] == (
                 [Punctuate(bound)] if bound > bounds[band] else []
             )
             bounds[band] = bound
-            _check_said(said[band], [row for rows in came[: band + 1] for row in rows], keys, band, bound)
+            _check_emitted(emitted[band], [row for rows in came[: band + 1] for row in rows], keys, band, bound)
     assert operator.buffered() == 0
     assert operator.idle_waiting_on() is None
 
 
-def _check_said(said: list[Insert], came: list[Insert], keys: Sequence[str], band: int, bound: int) -> None:
+def _check_emitted(emitted: list[Insert], came: list[Insert], keys: Sequence[str], band: int, bound: int) -> None:
     """The answers of one band so far are those of the oracle over what is complete, in order of their intervals."""
     complete = [row for row in came if row.start < bound]
     plain = aggregate_oracle(complete, MEASURED.names, keys, EVERYTHING)
-    assert Counter(said) == Counter(Insert((*_payload(row), band), row.start, row.end) for row in plain)
-    assert [(row.start, row.end) for row in said] == [(row.start, row.end) for row in plain]
+    assert Counter(emitted) == Counter(Insert((*_payload(row), band), row.start, row.end) for row in plain)
+    assert [(row.start, row.end) for row in emitted] == [(row.start, row.end) for row in plain]
 
 
 def _payload(row: Insert) -> tuple[object, ...]:
@@ -147,7 +147,7 @@ def test_an_early_answer_waits_for_nobody_but_its_own_band() -> None:
     """Band 0 answers when it is complete, though nothing at all is known of band 1."""
     operator = _counting(2)
     operator.on_batch(0, _named(_row("a", 0), _row("b", 0)))
-    assert _said(operator.on_batch(0, _named(Punctuate(1)))) == {0: ["insert((2, 0), 0, 10)", "punctuate(1)"]}
+    assert _emitted(operator.on_batch(0, _named(Punctuate(1)))) == {0: ["insert((2, 0), 0, 10)", "punctuate(1)"]}
     assert operator.idle_waiting_on() == 1
 
 
@@ -156,8 +156,8 @@ def test_a_fuller_answer_replaces_an_early_one_when_its_band_is_complete() -> No
     operator = _counting(3)
     operator.on_batch(0, _named(_row("a", 0), _row("b", 0), Punctuate(1)))
     operator.on_batch(1, _named(_row("c", 0)))
-    assert _said(operator.on_batch(1, _named(Punctuate(1)))) == {1: ["insert((3, 1), 0, 10)", "punctuate(1)"]}
-    assert _said(operator.on_batch(2, _named(_row("d", 0), Punctuate(1)))) == {
+    assert _emitted(operator.on_batch(1, _named(Punctuate(1)))) == {1: ["insert((3, 1), 0, 10)", "punctuate(1)"]}
+    assert _emitted(operator.on_batch(2, _named(_row("d", 0), Punctuate(1)))) == {
         2: ["insert((4, 2), 0, 10)", "punctuate(1)"]
     }
     assert operator.buffered() == 0
@@ -167,14 +167,14 @@ def test_a_band_without_rows_of_its_own_repeats_the_answer_of_the_band_before() 
     """A reader of band 1 alone has every answer."""
     operator = _counting(2)
     operator.on_batch(0, _named(_row("a", 0), Punctuate(1)))
-    assert _said(operator.on_batch(1, _named(Punctuate(1)))) == {1: ["insert((1, 1), 0, 10)", "punctuate(1)"]}
+    assert _emitted(operator.on_batch(1, _named(Punctuate(1)))) == {1: ["insert((1, 1), 0, 10)", "punctuate(1)"]}
 
 
 def test_a_group_that_is_in_a_later_band_only_is_answered_there() -> None:
     """Band 0 says nothing of it."""
     operator = _counting(2)
     operator.on_batch(0, _named(Punctuate(30)))
-    assert _said(operator.on_batch(1, _named(_row("a", 20), Punctuate(30)))) == {
+    assert _emitted(operator.on_batch(1, _named(_row("a", 20), Punctuate(30)))) == {
         1: ["insert((1, 1), 20, 30)", "punctuate(30)"]
     }
 
@@ -183,9 +183,9 @@ def test_a_later_band_that_is_ahead_waits_for_the_bands_before_it() -> None:
     """One punctuation of band 0 then lets all go that were ready, each band in its own output."""
     operator = _counting(3)
     for port, name in ((1, "b"), (2, "c")):
-        assert _said(operator.on_batch(port, _named(_row(name, 0), Punctuate(50)))) == {}
+        assert _emitted(operator.on_batch(port, _named(_row(name, 0), Punctuate(50)))) == {}
     assert operator.idle_waiting_on() == 0
-    assert _said(operator.on_batch(0, _named(_row("a", 0), Punctuate(20)))) == {
+    assert _emitted(operator.on_batch(0, _named(_row("a", 0), Punctuate(20)))) == {
         0: ["insert((1, 0), 0, 10)", "punctuate(20)"],
         1: ["insert((2, 1), 0, 10)", "punctuate(20)"],
         2: ["insert((3, 2), 0, 10)", "punctuate(20)"],
@@ -195,8 +195,8 @@ def test_a_later_band_that_is_ahead_waits_for_the_bands_before_it() -> None:
 def test_a_window_that_starts_exactly_at_the_bound_stays_open() -> None:
     """More may come that starts there."""
     operator = _counting(1)
-    assert _said(operator.on_batch(0, _named(_row("a", 20), Punctuate(20)))) == {0: ["punctuate(20)"]}
-    assert _said(operator.on_batch(0, _named(_row("b", 20), Punctuate(21)))) == {
+    assert _emitted(operator.on_batch(0, _named(_row("a", 20), Punctuate(20)))) == {0: ["punctuate(20)"]}
+    assert _emitted(operator.on_batch(0, _named(_row("b", 20), Punctuate(21)))) == {
         0: ["insert((2, 0), 20, 30)", "punctuate(21)"]
     }
 
@@ -206,27 +206,27 @@ def test_the_end_of_a_band_completes_it() -> None:
     operator = _counting(2)
     operator.on_batch(0, _named(_row("a", 0)))
     operator.on_batch(1, _named(_row("b", 0)))
-    assert _said(operator.on_end(1)) == {}
-    assert _said(operator.on_end(0)) == {
+    assert _emitted(operator.on_end(1)) == {}
+    assert _emitted(operator.on_end(0)) == {
         0: ["insert((1, 0), 0, 10)", "punctuate(forever)"],
         1: ["insert((2, 1), 0, 10)", "punctuate(forever)"],
     }
 
 
 def test_what_says_nothing_new_is_not_repeated() -> None:
-    """Empty batches, and punctuations that were said before or move no band on."""
+    """Empty batches, and punctuations that were emitted before or move no band on."""
     operator = _counting(2)
     operator.on_batch(0, _named(Punctuate(5)))
     operator.on_batch(1, _named(Punctuate(5)))
     for port, elements in ((0, []), (0, [Punctuate(5)]), (1, [Punctuate(4)]), (1, [Punctuate(9)])):
-        assert _said(operator.on_batch(port, _named(*elements))) == {}
+        assert _emitted(operator.on_batch(port, _named(*elements))) == {}
 
 
 def test_groups_of_one_window_are_kept_apart_through_all_bands() -> None:
     """By key; one that appears late for the first time comes last."""
     operator = _counting(2, ["x"])
     operator.on_batch(0, _named(_row("b", 0), _row("a", 0), _row("b", 0), Punctuate(1)))
-    assert _said(operator.on_batch(1, _named(_row("c", 0), _row("a", 0), Punctuate(1)))) == {
+    assert _emitted(operator.on_batch(1, _named(_row("c", 0), _row("a", 0), Punctuate(1)))) == {
         1: ["insert(('b', 2, 1), 0, 10)", "insert(('a', 2, 1), 0, 10)", "insert(('c', 1, 1), 0, 10)", "punctuate(1)"]
     }
 
@@ -274,14 +274,16 @@ def test_a_snapshot_is_not_changed_by_what_follows() -> None:
     operator.on_batch(1, _named(_row("a", 0), _row("b", 0), Punctuate(1)))
     for _ in range(2):
         resumed = BandedAggregateOperator(NAMES, ["x"], COUNT, 2, resume=snapshot)
-        assert _said(resumed.on_batch(1, _named(Punctuate(1)))) == {1: ["insert(('a', 1, 1), 0, 10)", "punctuate(1)"]}
+        assert _emitted(resumed.on_batch(1, _named(Punctuate(1)))) == {
+            1: ["insert(('a', 1, 1), 0, 10)", "punctuate(1)"]
+        }
 
 
 # ---- refusals and columns -------------------------------------------------------------------------------------------
 
 
-def test_a_broken_promise_of_any_band_names_the_event() -> None:
-    """A band has its own promises: what band 1 may still say, band 0 may not."""
+def test_a_broken_guarantee_of_any_band_names_the_event() -> None:
+    """A band has its own guarantees: what band 1 may still say, band 0 may not."""
     operator = _counting(2, step="in_bands#1")
     operator.on_batch(0, _named(Punctuate(10)))
     operator.on_batch(1, _named(_row("fine", 9)))

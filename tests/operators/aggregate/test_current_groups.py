@@ -119,8 +119,8 @@ def test_many_groups_that_are_touched_now_and_then_lie_in_few_places(seed: int) 
         update = groups.update(_counts(*zip(*rows, strict=True)))
         for row in rows:
             counts[row] = counts.get(row, 0) + 1
-        told = zip(update.now.starts.tolist(), update.now.keys[0].to_pylist(), strict=True)
-        assert [counts[group] for group in told] == update.now.states[0].to_pylist()
+        emitted = zip(update.now.starts.tolist(), update.now.keys[0].to_pylist(), strict=True)
+        assert [counts[group] for group in emitted] == update.now.states[0].to_pylist()
         if turn % 25 == 24:
             bound += rng.randrange(30)
             groups.release(bound)

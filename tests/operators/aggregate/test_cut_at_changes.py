@@ -52,7 +52,7 @@ EVERYTHING: dict[str, Aggregate] = {
 
 def _run(batches: Sequence[EventBatch], schema: EventSchema, keys: list[str]) -> list[EventBatch]:
     """Feed batches and end, resuming a new operator from a snapshot at every boundary."""
-    said: list[EventBatch] = []
+    emitted: list[EventBatch] = []
     resume: CutAtChangesState | None = None
     for batch in [*batches, None]:
         operator = CutAtChangesOperator(schema, keys, resume=resume)
@@ -60,10 +60,10 @@ def _run(batches: Sequence[EventBatch], schema: EventSchema, keys: list[str]) ->
         operator.check()
         for out in emission.batches:
             out.check()
-        said += emission.batches
+        emitted += emission.batches
         resume = operator.snapshot()
     assert operator.buffered() == 0
-    return said
+    return emitted
 
 
 def _snapshots(
@@ -83,23 +83,23 @@ def _event(key: str | None, name: str, start: int, end: int) -> Insert:
     return Insert((key, name), start, end)
 
 
-def _said(batches: Sequence[EventBatch]) -> list[Element]:
+def _emitted(batches: Sequence[EventBatch]) -> list[Element]:
     return [element for batch in batches for element in elements_of(batch)]
 
 
 def _inserts(batches: Sequence[EventBatch]) -> list[Insert]:
-    return [element for element in _said(batches) if isinstance(element, Insert)]
+    return [element for element in _emitted(batches) if isinstance(element, Insert)]
 
 
-def _check_promises(said: Sequence[Element]) -> None:
+def _check_guarantees(emitted: Sequence[Element]) -> None:
     """Punctuations go forward, and no piece contradicts one."""
-    promised = BEGINNING
-    for element in said:
+    guaranteed = BEGINNING
+    for element in emitted:
         if isinstance(element, Punctuate):
-            assert element.complete_before > promised
-            promised = element.complete_before
+            assert element.complete_before > guaranteed
+            guaranteed = element.complete_before
         else:
-            assert element.start >= promised, (element, promised)
+            assert element.start >= guaranteed, (element, guaranteed)
 
 
 def test_events_are_cut_where_others_of_their_group_start_and_end() -> None:
@@ -125,7 +125,7 @@ def test_pieces_are_sent_as_soon_as_they_are_final() -> None:
         (Punctuate(9), [_event("k", "a", 6, 9), Punctuate(9)]),
     ]
     for element, expected in steps:
-        assert _said(operator.on_batch(0, _named(element)).batches) == expected
+        assert _emitted(operator.on_batch(0, _named(element)).batches) == expected
         operator.check()
     assert operator.buffered() == 0
 
@@ -147,7 +147,7 @@ def test_null_is_a_group_like_any_other() -> None:
 def test_events_of_no_length_neither_cut_nor_come_out() -> None:
     """They are never alive, but their time is progress."""
     batch = _named(_event("k", "a", 1, 9), _event("k", "empty", 5, 5))
-    assert _said(_run([batch], NAMES, ["k"])) == [Punctuate(1), _event("k", "a", 1, 9), Punctuate(FOREVER)]
+    assert _emitted(_run([batch], NAMES, ["k"])) == [Punctuate(1), _event("k", "a", 1, 9), Punctuate(FOREVER)]
 
 
 def test_open_ended_events_are_cut_and_finished_at_the_end() -> None:
@@ -175,7 +175,7 @@ def test_how_many_are_alive_over_time() -> None:
 
 def test_empty_batches_say_nothing() -> None:
     """Nor does the end of an empty stream, but that it is over."""
-    assert _said(_run([_named(), _named()], NAMES, ["k"])) == [Punctuate(FOREVER)]
+    assert _emitted(_run([_named(), _named()], NAMES, ["k"])) == [Punctuate(FOREVER)]
 
 
 def test_disorder_is_refused() -> None:
@@ -200,7 +200,7 @@ def test_snapshots_of_intervals_equal_the_oracle(data: st.DataObject) -> None:
     batch = data.draw(ordered_batches(MEASURED, intervals=True))
     keys = data.draw(st.sampled_from([["k"], [], ["k", "v"]]))
     pieces = _run(data.draw(batch_cuts(batch)), STAYS, keys)
-    _check_promises(_said(pieces))
+    _check_guarantees(_emitted(pieces))
     expected = snapshot_oracle(_inserts([batch]), MEASURED.names, keys, EVERYTHING)
     assert _by_interval(_snapshots(pieces, STAYS, keys, EVERYTHING)) == _by_interval(expected)
 

@@ -1,4 +1,4 @@
-"""Early answers: told at once, revised when rows change them, and at every punctuation the same however cut."""
+"""Early answers: emitted at once, revised when rows change them, and at every punctuation the same however cut."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _elements(emission: Emission) -> list[Element]:
     return [element for batch in emission.batches for element in elements_of(batch)]
 
 
-def _said(emission: Emission) -> list[str]:
+def _emitted_texts(emission: Emission) -> list[str]:
     return [str(element) for element in _elements(emission)]
 
 
@@ -96,15 +96,15 @@ def _said(emission: Emission) -> list[str]:
 
 
 def _stretches(elements: Iterable[Element]) -> list[tuple[Counter[str], Element | None]]:
-    """What is told up to each punctuation, in any order, and the punctuation; after the last there is none."""
-    stretches, told = [], Counter[str]()
+    """What is emitted up to each punctuation, in any order, and the punctuation; after the last there is none."""
+    stretches, emitted = [], Counter[str]()
     for element in elements:
         if isinstance(element, Punctuate):
-            stretches.append((told, element))
-            told = Counter()
+            stretches.append((emitted, element))
+            emitted = Counter()
         else:
-            told[str(element)] += 1
-    return [*stretches, (told, None)]
+            emitted[str(element)] += 1
+    return [*stretches, (emitted, None)]
 
 
 def _in_windows(batch: EventBatch) -> EventBatch:
@@ -123,7 +123,7 @@ _STREAMS = {
 @pytest.mark.parametrize("what", [EVERYTHING, CHANGING_BACK], ids=["everything", "changing back"])
 @pytest.mark.parametrize("keys", [(), ("k",), ("v", "k")], ids=str)
 @given(data=st.data(), restore=st.booleans())
-def test_every_call_tells_what_the_oracle_tells(
+def test_every_call_sends_what_the_oracle_sends(
     keys: tuple[str, ...], what: Mapping[str, Aggregate], data: st.DataObject, restore: bool
 ) -> None:
     """Any cuts, any order, intervals of any length, restored anywhere; each element is one the table can take."""
@@ -133,10 +133,10 @@ def test_every_call_tells_what_the_oracle_tells(
     for cut in data.draw(batch_cuts(batch)):
         if restore:
             operator = EarlyAggregateOperator(WINDOWS, keys, what, resume=operator.snapshot())
-        told = _elements(operator.on_batch(0, cut))
+        emitted = _elements(operator.on_batch(0, cut))
         operator.check()
-        assert _stretches(told) == _stretches(oracle.take(list(elements_of(cut))))
-        for element in told:
+        assert _stretches(emitted) == _stretches(oracle.take(list(elements_of(cut))))
+        for element in emitted:
             output.add(element)
         expected = aggregate_oracle(oracle.rows, MEASURED.names, keys, what)
         assert output.table() == temporal_table_of(expected)
@@ -162,8 +162,8 @@ def test_at_a_punctuation_the_table_is_that_of_the_rows_before_it(data: st.DataO
                 came = [row for row in elements[: elements.index(element)] if isinstance(row, Insert)]
                 columns = windowed_schema(POINTS).payload.names
                 assert output.table() == temporal_table_of(aggregate_oracle(came, columns, ["k"], CHANGING_BACK))
-    said = [element for element in elements if isinstance(element, Punctuate)]
-    assert not said or output.complete_before == said[-1].complete_before
+    punctuations = [element for element in elements if isinstance(element, Punctuate)]
+    assert not punctuations or output.complete_before == punctuations[-1].complete_before
 
 
 def _nothing() -> EventBatch:
@@ -191,14 +191,14 @@ def test_the_rows_of_an_ordered_input_close_what_is_before_them(data: st.DataObj
 # ---- one by one -----------------------------------------------------------------------------------------------------
 
 
-def test_answers_are_told_at_once_and_revised_when_they_change() -> None:
+def test_answers_are_emitted_at_once_and_revised_when_they_change() -> None:
     """The removal of the former answer stands right before the new one."""
     operator = _counting()
-    assert _said(operator.on_batch(0, _named(_row("a", 0), _row("b", 10), _row("a", 0)))) == [
+    assert _emitted_texts(operator.on_batch(0, _named(_row("a", 0), _row("b", 10), _row("a", 0)))) == [
         "insert(('a', 2), 0, 10)",
         "insert(('b', 1), 10, 20)",
     ]
-    assert _said(operator.on_batch(0, _named(_row("c", 20), _row("b", 10), _row("a", 0)))) == [
+    assert _emitted_texts(operator.on_batch(0, _named(_row("c", 20), _row("b", 10), _row("a", 0)))) == [
         "adjust(('a', 2), 0, 10, 0)",
         "insert(('a', 3), 0, 10)",
         "adjust(('b', 1), 10, 20, 10)",
@@ -207,7 +207,7 @@ def test_answers_are_told_at_once_and_revised_when_they_change() -> None:
     ]
 
 
-def test_an_answer_that_stays_the_same_is_not_told_again() -> None:
+def test_an_answer_that_stays_the_same_is_not_emitted_again() -> None:
     """Also where zeros and NaNs of different looks are in it, and lists."""
     schema = EventSchema.of(pa.schema({"at": pa.int64(), "v": pa.float64()}), time="at")
     what = {"greatest": sw.max("v"), "top": sw.top_k("v", 1), "least": sw.min("v")}
@@ -215,7 +215,7 @@ def test_an_answer_that_stays_the_same_is_not_told_again() -> None:
 
     def take(*values: float) -> list[str]:
         payload = pa.record_batch({"v": pa.array(values, pa.float64())})
-        return _said(operator.on_batch(0, EventBatch.inserts(payload, [0] * len(values))))
+        return _emitted_texts(operator.on_batch(0, EventBatch.inserts(payload, [0] * len(values))))
 
     assert take(-0.0) == ["insert((0.0, (0.0,), 0.0), 0, 1)"]
     assert take(0.0, -0.0) == []
@@ -227,10 +227,11 @@ def test_an_answer_may_come_back() -> None:
     """The same start and payload is removed, and inserted again."""
     schema = EventSchema.of(pa.schema({"at": pa.int64(), "v": pa.int64()}), time="at")
     operator = EarlyAggregateOperator(schema, [], {"total": sw.sum("v")})
-    told = [
-        _said(operator.on_batch(0, EventBatch.inserts(pa.record_batch({"v": [v]}), [5]))) for v in (3, 1, -1, 0, -1)
+    emitted = [
+        _emitted_texts(operator.on_batch(0, EventBatch.inserts(pa.record_batch({"v": [v]}), [5])))
+        for v in (3, 1, -1, 0, -1)
     ]
-    assert told == [
+    assert emitted == [
         ["insert((3,), 5, 6)"],
         ["adjust((3,), 5, 6, 5)", "insert((4,), 5, 6)"],
         ["adjust((4,), 5, 6, 5)", "insert((3,), 5, 6)"],
@@ -239,22 +240,22 @@ def test_an_answer_may_come_back() -> None:
     ]
 
 
-def test_rows_before_and_after_a_punctuation_are_told_before_and_after_it() -> None:
-    """Of several punctuations the furthest is told; one that says no more than was said is not."""
+def test_rows_before_and_after_a_punctuation_are_emitted_before_and_after_it() -> None:
+    """Of several punctuations the furthest is emitted; one that is no further is not."""
     operator = _counting()
     batch = _named(_row("a", 0), Punctuate(5), _row("a", 10), Punctuate(8), _row("a", 10), Punctuate(8))
-    assert _said(operator.on_batch(0, batch)) == [
+    assert _emitted_texts(operator.on_batch(0, batch)) == [
         "insert(('a', 1), 0, 10)",
         "insert(('a', 1), 10, 20)",
         "punctuate(8)",
         "adjust(('a', 1), 10, 20, 10)",
         "insert(('a', 2), 10, 20)",
     ]
-    assert _said(operator.on_batch(0, _named(Punctuate(8), Punctuate(3)))) == []
+    assert _emitted_texts(operator.on_batch(0, _named(Punctuate(8), Punctuate(3)))) == []
 
 
 def test_a_group_is_forgotten_when_its_start_is_complete_and_not_before() -> None:
-    """Punctuations are half-open: more may come at 10. Nobody idle-waits for what was told."""
+    """Punctuations are half-open: more may come at 10. Nobody idle-waits for what was emitted."""
     operator = _counting()
     operator.on_batch(0, _named(_row("a", 0), _row("b", 0), _row("a", 10)))
     assert operator.buffered() == 3
@@ -263,20 +264,20 @@ def test_a_group_is_forgotten_when_its_start_is_complete_and_not_before() -> Non
     operator.on_batch(0, _named(Punctuate(10)))
     assert operator.buffered() == 1
     assert operator.idle_waiting_on() is None
-    assert _said(operator.on_batch(0, _named(_row("a", 10)))) == [
+    assert _emitted_texts(operator.on_batch(0, _named(_row("a", 10)))) == [
         "adjust(('a', 1), 10, 20, 10)",
         "insert(('a', 2), 10, 20)",
     ]
-    assert _said(operator.on_end(0)) == ["punctuate(forever)"]
+    assert _emitted_texts(operator.on_end(0)) == ["punctuate(forever)"]
     assert operator.buffered() == 0
 
 
 def test_empty_batches_and_empty_streams_say_nothing_but_the_end() -> None:
     """There is no answer for a window that nothing fell into."""
     operator = _counting()
-    assert _said(operator.on_batch(0, _named())) == []
-    assert _said(operator.on_end(0)) == ["punctuate(forever)"]
-    assert _said(operator.on_end(0)) == []
+    assert _emitted_texts(operator.on_batch(0, _named())) == []
+    assert _emitted_texts(operator.on_end(0)) == ["punctuate(forever)"]
+    assert _emitted_texts(operator.on_end(0)) == []
 
 
 def test_keys_in_dictionaries_come_back_as_dictionaries() -> None:
@@ -284,18 +285,18 @@ def test_keys_in_dictionaries_come_back_as_dictionaries() -> None:
     kind = pa.dictionary(pa.int32(), pa.string())
     schema = EventSchema.of(pa.schema({"at": pa.int64(), "k": kind}), time="at")
     operator = EarlyAggregateOperator(schema, ["k"], COUNT)
-    told = []
+    emitted = []
     for words in (["b", "a"], [None, "b"], ["a", "c", None]):
         payload = pa.record_batch({"k": pa.array(words).dictionary_encode()})
         emission = operator.on_batch(0, EventBatch.inserts(payload, [0] * len(words)))
         assert all(batch.payload.schema == early_schema(schema, ["k"], COUNT).payload for batch in emission.batches)
-        told += _elements(emission)
-    assert set(temporal_table_of(told)) == {
+        emitted += _elements(emission)
+    assert set(temporal_table_of(emitted)) == {
         TemporalEvent(payload, 0, 1) for payload in (("a", 2), ("b", 2), ("c", 1), (None, 2))
     }
 
 
-def test_a_broken_promise_names_the_event() -> None:
+def test_a_broken_guarantee_names_the_event() -> None:
     """A row older than a punctuation before it; a row out of order where order was declared."""
     with pytest.raises(BrokenPunctuation, match=r"(?s)step 'soon'.*late.*complete before  10"):
         EarlyAggregateOperator(NAMES, [], COUNT, step="soon").on_batch(0, _named(Punctuate(10), _row("late", 9)))
@@ -321,7 +322,7 @@ def test_a_snapshot_is_not_changed_by_what_follows() -> None:
     operator.on_batch(0, _named(_row("a", 0), Punctuate(5), _row("c", 20)))
     for _ in range(2):
         resumed = _counting(resume=snapshot)
-        assert _said(resumed.on_batch(0, _named(_row("a", 0)))) == [
+        assert _emitted_texts(resumed.on_batch(0, _named(_row("a", 0)))) == [
             "adjust(('a', 1), 0, 10, 0)",
             "insert(('a', 2), 0, 10)",
         ]
@@ -411,7 +412,7 @@ def _rows_in_windows(draw: st.DrawFn) -> list[Insert]:
 
 
 def _replica(rows: Sequence[Insert], rng: Random) -> list[Element]:
-    """What an early aggregate tells of the rows, which come in some order, with true promises, in some cuts."""
+    """What an early aggregate emits of the rows, which come in some order, with true guarantees, in some cuts."""
     order = sorted(rows, key=lambda row: row.start + rng.randint(0, 15))
     elements: list[Element] = []
     for place, row in enumerate(order):
@@ -420,10 +421,10 @@ def _replica(rows: Sequence[Insert], rng: Random) -> list[Element]:
         elements.append(row)
     places = sorted(rng.randrange(len(elements) + 1) for _ in range(rng.randrange(8)))
     operator = EarlyAggregateOperator(_VALUED, ["k"], _TOTALS)
-    told: list[Element] = []
+    emitted: list[Element] = []
     for first, stop in pairwise([0, *places, len(elements)]):
-        told += _elements(operator.on_batch(0, batch_of(elements[first:stop], _VALUED.payload)))
-    return [*told, *_elements(operator.on_end(0))]
+        emitted += _elements(operator.on_batch(0, batch_of(elements[first:stop], _VALUED.payload)))
+    return [*emitted, *_elements(operator.on_end(0))]
 
 
 @given(
@@ -446,12 +447,12 @@ def test_replicas_that_answer_early_are_merged_to_the_aggregate_of_all_rows(
     while any(waiting):
         port = rng.choice([port for port, left in enumerate(waiting) if left])
         size = rng.randint(1, 4)
-        told, waiting[port] = waiting[port][:size], waiting[port][size:]
+        emitted, waiting[port] = waiting[port][:size], waiting[port][size:]
         if restore:
             merge = MergeRevisedWithKey(replicas, no_rows, "merge", merge.snapshot(), agreement)
-        for element in told:
+        for element in emitted:
             inputs[port].add(element)
-        for element in _elements(merge.on_batch(port, batch_of(told, payload))):
+        for element in _elements(merge.on_batch(port, batch_of(emitted, payload))):
             output.add(element)
         merge.check()
         check_compatible(output.table(), [one.table() for one in inputs])
@@ -460,7 +461,7 @@ def test_replicas_that_answer_early_are_merged_to_the_aggregate_of_all_rows(
     assert all(one.table() == expected for one in inputs)
 
 
-def test_replicas_do_take_answers_back_and_tell_them_again() -> None:
+def test_replicas_do_take_answers_back_and_send_them_again() -> None:
     """The test above would not be worth much otherwise."""
     rows = [Insert(("a", v), 0, 5) for v in (1, 1, -1, 1, -1, -1)]
     came_back = 0

@@ -1,4 +1,4 @@
-"""Exact sums of floats: the result of math.fsum, however the summands are dealt to parts."""
+"""Exact sums of floats: the result of math.fsum, however the summands are split into parts."""
 
 from __future__ import annotations
 

@@ -52,11 +52,11 @@ def _named(*elements: Element) -> EventBatch:
     return batch_of(elements, NAMES.payload)
 
 
-def _said(operator: MapWindowsOperator, *batches: EventBatch) -> list[Element]:
+def _emitted(operator: MapWindowsOperator, *batches: EventBatch) -> list[Element]:
     """Feed batches and end."""
     emissions = [operator.on_batch(0, batch) for batch in batches]
-    said = [*emissions, operator.on_end(0)]
-    return [element for emission in said for batch in emission.batches for element in elements_of(batch)]
+    emitted = [*emissions, operator.on_end(0)]
+    return [element for emission in emitted for batch in emission.batches for element in elements_of(batch)]
 
 
 # ---- windows --------------------------------------------------------------------------------------------------------
@@ -68,17 +68,17 @@ def test_a_window_is_handed_over_when_its_start_is_complete() -> None:
     operator = _operator(ordered=True)
     assert [str(batch.last_punctuation()) for batch in operator.on_batch(0, _named(first, first)).batches] == ["0"]
     assert (operator.buffered(), operator.idle_waiting_on()) == (2, 0)
-    said = [element for batch in operator.on_batch(0, _named(second)).batches for element in elements_of(batch)]
-    assert said == [Insert(("aa",), 0, 10), Punctuate(10)]
-    assert _said(operator) == [Insert(("b",), 10, 20), Punctuate(FOREVER)]
+    emitted = [element for batch in operator.on_batch(0, _named(second)).batches for element in elements_of(batch)]
+    assert emitted == [Insert(("aa",), 0, 10), Punctuate(10)]
+    assert _emitted(operator) == [Insert(("b",), 10, 20), Punctuate(FOREVER)]
     assert (operator.buffered(), operator.idle_waiting_on()) == (0, None)
 
 
 def test_without_order_only_punctuations_complete_a_window() -> None:
     """Half-open: an event exactly at the bound may still come, and does."""
     ahead, behind, at_bound = Insert(("a",), 50, 60), Insert(("b",), 0, 10), Insert(("c",), 10, 20)
-    said = _said(_operator(), _named(ahead, behind, at_bound), _named(Punctuate(10)), _named(at_bound))
-    assert said == [
+    emitted = _emitted(_operator(), _named(ahead, behind, at_bound), _named(Punctuate(10)), _named(at_bound))
+    assert emitted == [
         Insert(("b",), 0, 10),
         Punctuate(10),
         Insert(("cc",), 10, 20),
@@ -91,8 +91,8 @@ def test_windows_go_by_start_then_end_and_their_rows_as_they_came() -> None:
     """Windows of different length may start together; open-ended ones come last."""
     ends = [("b", 9), ("a", 5), ("c", 9), ("z", FOREVER), ("d", 9), ("e", 5), ("f", 0)]
     events = [Insert((x,), 0, end) for x, end in ends]
-    said = _said(_operator(ordered=True), _named(*events[:4]), _named(*events[4:]))
-    rows = [(element.end, element.payload) for element in said if isinstance(element, Insert)]
+    emitted = _emitted(_operator(ordered=True), _named(*events[:4]), _named(*events[4:]))
+    rows = [(element.end, element.payload) for element in emitted if isinstance(element, Insert)]
     assert rows == [(0, ("f",)), (5, ("ae",)), (9, ("bcd",)), (FOREVER, ("z",))]
 
 
@@ -123,14 +123,14 @@ def test_answers_of_a_stream_of_points_are_points() -> None:
 
 
 def test_a_window_may_have_many_answers_or_none() -> None:
-    """Progress is said in any case."""
+    """Progress is emitted in any case."""
 
     def letters(rows: pa.RecordBatch) -> pa.Table:
         return pa.table({"all": [letter for name in rows.column("x").to_pylist() for letter in name]}, SPELLED)
 
     batch = _named(Insert(("abc",), 0, 5), Insert(("",), 1, 5), Insert(("d",), 2, 5), Punctuate(2))
-    said = _said(_operator(letters), batch)
-    assert [str(element) for element in said[:-1]] == [
+    emitted = _emitted(_operator(letters), batch)
+    assert [str(element) for element in emitted[:-1]] == [
         "insert(('a',), 0, 5)",
         "insert(('b',), 0, 5)",
         "insert(('c',), 0, 5)",
@@ -145,8 +145,8 @@ def test_a_stream_without_events_calls_nobody() -> None:
     def never(_: pa.RecordBatch) -> pa.RecordBatch:
         raise AssertionError
 
-    said = _said(_operator(never), _named(), _named(Punctuate(7)), _named(Punctuate(7)))
-    assert said == [Punctuate(7), Punctuate(FOREVER)]
+    emitted = _emitted(_operator(never), _named(), _named(Punctuate(7)), _named(Punctuate(7)))
+    assert emitted == [Punctuate(7), Punctuate(FOREVER)]
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------
@@ -195,16 +195,16 @@ def test_answers_are_brought_into_the_planned_columns(name: str) -> None:
     for batch in batches:
         batch.check()
         assert batch.payload.schema.equals(planned, check_metadata=True)
-    said = [element for batch in batches for element in elements_of(batch)]
-    assert said == [Insert(row, *window) for window in ((0, 5), (7, 9)) for row in rows]
+    emitted = [element for batch in batches for element in elements_of(batch)]
+    assert emitted == [Insert(row, *window) for window in ((0, 5), (7, 9)) for row in rows]
 
 
 def test_windows_may_bring_dictionaries_of_their_own() -> None:
-    """Put together they say what each said."""
+    """Put together they say what each emitted."""
     words = pa.schema({"x": _DICTIONARY})
     operator = _operator(lambda rows: pa.table({"x": rows.column("x").dictionary_encode()}), words)
-    said = _said(operator, _named(*(Insert((x,), at, 9) for at, x in enumerate("abca"))))
-    assert [element.payload for element in said if isinstance(element, Insert)] == [("a",), ("b",), ("c",), ("a",)]
+    emitted = _emitted(operator, _named(*(Insert((x,), at, 9) for at, x in enumerate("abca"))))
+    assert [element.payload for element in emitted if isinstance(element, Insert)] == [("a",), ("b",), ("c",), ("a",)]
 
 
 def test_a_dictionary_too_narrow_for_all_words_stops_the_step_with_its_name() -> None:
@@ -217,7 +217,7 @@ def test_a_dictionary_too_narrow_for_all_words_stops_the_step_with_its_name() ->
 
     operator = _operator(many, pa.schema({"x": narrow}), step="words")
     with pytest.raises(StepFailed, match=r"(?s)step 'words' failed.*larger index type"):
-        _said(operator, _named(Insert(("a",), 0, 1), Insert(("a",), 5, 6)))
+        _emitted(operator, _named(Insert(("a",), 0, 1), Insert(("a",), 5, 6)))
 
 
 _WRONG: dict[str, tuple[Any, str]] = {
@@ -245,7 +245,7 @@ def test_a_wrong_answer_stops_the_step_and_names_the_window(name: str) -> None:
     operator = _operator(lambda rows: answer if rows.num_rows == 2 else good, planned, step="counts")
     batch = _named(Insert(("a",), 0, 5), Insert(("b",), 3, 9), Insert(("c",), 3, 9))
     with pytest.raises(StepFailed, match=rf"(?s)step 'counts' failed\n    window  \[3, 9\)\n    cause   .*{text}"):
-        _said(operator, batch)
+        _emitted(operator, batch)
 
 
 def test_a_function_that_raises_stops_the_step_and_names_the_window() -> None:
@@ -273,7 +273,7 @@ def test_an_interrupt_is_not_taken_for_a_failing_function() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        _said(_operator(interrupted), _named(Insert(("a",), 0, 5)))
+        _emitted(_operator(interrupted), _named(Insert(("a",), 0, 5)))
 
 
 def test_answers_have_the_window_first_and_no_column_of_its_name() -> None:
@@ -290,10 +290,10 @@ def test_a_table_without_columns_keeps_its_rows() -> None:
     assert answered_rows(pa.Table.from_batches([pa.record_batch({"x": ["a", "b"]})]).select([])).num_rows == 2
 
 
-# ---- promises -------------------------------------------------------------------------------------------------------
+# ---- guarantees ------------------------------------------------------------------------------------------------------
 
 
-def test_a_broken_promise_names_the_event() -> None:
+def test_a_broken_guarantee_names_the_event() -> None:
     """A row older than a punctuation, and one older than its predecessor."""
     late = Insert(("late",), 9, 20)
     with pytest.raises(BrokenPunctuation, match=r"(?s)step 'mine'.*late.*complete before  10"):
@@ -310,7 +310,7 @@ def test_a_snapshot_is_a_value_that_later_calls_do_not_change() -> None:
     taken = operator.snapshot()
     operator.on_batch(0, _named(Insert(("b",), 0, 10), Insert(("c",), 3, 10)))
     for state in (snapshot, taken):
-        assert _said(_operator(ordered=True, resume=state))[0] == Insert(("a",), 0, 10)
+        assert _emitted(_operator(ordered=True, resume=state))[0] == Insert(("a",), 0, 10)
 
 
 def test_punctuations_inside_a_batch_make_one_release(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,9 +324,9 @@ def test_punctuations_inside_a_batch_make_one_release(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(EventSchema, "show", counted)
     elements = [element for at in range(50) for element in (Insert(("a",), at, at + 5), Punctuate(at))]
-    said = _said(_operator(), _named(*elements))
+    emitted = _emitted(_operator(), _named(*elements))
     assert shown == [49, 1]
-    assert sum(isinstance(element, Insert) for element in said) == 50
+    assert sum(isinstance(element, Insert) for element in emitted) == 50
 
 
 # ---- the oracle -----------------------------------------------------------------------------------------------------
@@ -353,14 +353,14 @@ def test_the_answers_equal_the_oracle_row_by_row(data: st.DataObject, intervals:
     strategy = ordered_batches if ordered else disordered_batches
     whole = data.draw(strategy(KEYED, intervals=intervals))
     schema = INTERVALS if intervals else POINTS
-    said: list[Element] = []
+    emitted: list[Element] = []
     resume: MapWindowsState | None = None
     for batch in [*data.draw(batch_cuts(whole)), None]:
         operator = MapWindowsOperator(schema, _running, _RUNNING, ordered=ordered, resume=resume)
         emission = operator.on_end(0) if batch is None else operator.on_batch(0, batch)
         operator.check()
-        said += [element for out in emission.batches for element in elements_of(out)]
+        emitted += [element for out in emission.batches for element in elements_of(out)]
         resume = operator.snapshot()
     inserts = [element for element in elements_of(whole) if isinstance(element, Insert)]
     expected = map_windows_oracle(inserts, _running_oracle)
-    assert [element for element in said if isinstance(element, Insert)] == expected
+    assert [element for element in emitted if isinstance(element, Insert)] == expected

@@ -80,7 +80,7 @@ def test_of_two_rows_of_one_time_a_null_is_the_greater_and_an_early_end_the_less
 
 
 def test_a_row_goes_out_when_its_time_is_complete_and_the_last_one_when_no_later_can_come() -> None:
-    """What is promised never goes past a row that waits."""
+    """What is guaranteed never goes past a row that waits."""
     first, last = _step(5, ordered=False), _step(5, Keep.LAST, ordered=False)
     for step in (first, last):
         step.on_batch(0, _rows((3, "a", 1), (1, "a", 2), (2, "b", 3)))

@@ -194,7 +194,7 @@ def test_a_punctuation_is_sent_only_when_it_says_more_than_the_rows() -> None:
 
 
 def test_an_input_that_goes_back_in_time_is_refused_with_the_name_of_the_step() -> None:
-    """Order is a promise of the plan; a stream that breaks it is an error, not a wrong answer."""
+    """Order is a guarantee of the plan; a stream that breaks it is an error, not a wrong answer."""
     operator = within(5, step="join#3")
     operator.on_batch(0, rows(LEFT, (10, "a", 1)))
     with pytest.raises(BrokenOrder, match="join#3"):

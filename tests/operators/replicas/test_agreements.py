@@ -42,7 +42,7 @@ class _Definition:
         self.done: set[Key] = set()
         self.stable = [BEGINNING] * inputs
         self.newest = [BEGINNING] * inputs
-        self.max_stable = self.promised = BEGINNING
+        self.max_stable = self.guaranteed = BEGINNING
 
     def foremost(self, by: list[int]) -> int:
         """The stream that is first by something, of equals the one with the least number."""
@@ -94,21 +94,21 @@ class _Definition:
         return []
 
     def revised(self, stream: int, key: Key) -> list[Element]:
-        """What says that an event has another end now, as far as promises allow."""
-        (payload, start), told = key, self.out[key]
+        """What says that an event has another end now, as far as guarantees allow."""
+        (payload, start), emitted = key, self.out[key]
         end = self.ins[stream].get(key, start)
-        if end == told or min(end, told) < self.promised:
+        if end == emitted or min(end, emitted) < self.guaranteed:
             return []
         self.out[key] = end
         if end == start:
             del self.out[key]
-        return [Adjust(payload, start, told, end)]
+        return [Adjust(payload, start, emitted, end)]
 
     def freeze(self, stream: int, t: int) -> list[Element]:
         """What must go out before a punctuation may, and the punctuation, if it says more."""
         if t <= self.max_stable:
             return []
-        told: list[Element] = []
+        emitted: list[Element] = []
         complete = t
         for key in {key for ends in (*self.ins, self.out) for key in ends}:
             payload, start = key
@@ -118,20 +118,20 @@ class _Definition:
             end = start if given is None else given
             frozen = end < t or t == FOREVER
             if key not in self.out and given is not None and (frozen or self.agreement.emit is not Emit.FROZEN):
-                told.append(Insert(payload, start, end))
+                emitted.append(Insert(payload, start, end))
                 self.out[key] = end
             elif key in self.out and end != self.out[key] and (end < t or self.out[key] < t):
-                told.append(Adjust(payload, start, self.out[key], end))
+                emitted.append(Adjust(payload, start, self.out[key], end))
                 self.out[key] = end
             if frozen:
                 self.forget(key)
             elif key not in self.out:
                 complete = min(complete, start)
         self.max_stable = t
-        if complete > self.promised:
-            self.promised = complete
-            told.append(Punctuate(complete))
-        return told
+        if complete > self.guaranteed:
+            self.guaranteed = complete
+            emitted.append(Punctuate(complete))
+        return emitted
 
     def forget(self, key: Key) -> None:
         """Be done with an event."""
@@ -140,7 +140,7 @@ class _Definition:
         self.done.add(key)
 
 
-_TELLS = [
+_SENDS = [
     Agreement.first(),
     Agreement.quorum_of(0.4),
     Agreement.quorum_of(0.5),
@@ -154,14 +154,14 @@ _TELLS = [
 
 
 @pytest.mark.parametrize("revise", Revise, ids=lambda one: one.name)
-@pytest.mark.parametrize("tell", _TELLS, ids=lambda one: f"{one.emit.name}-{one.quorum}")
+@pytest.mark.parametrize("send", _SENDS, ids=lambda one: f"{one.emit.name}-{one.quorum}")
 @settings(max_examples=25)  # for each of many agreements
 @given(table=keyed_tables(), seed=st.integers(0, 10**6), replicas=st.integers(2, 4))
 def test_every_element_goes_out_when_the_definition_says(
-    tell: Agreement, revise: Revise, table: TemporalTable, seed: int, replicas: int
+    send: Agreement, revise: Revise, table: TemporalTable, seed: int, replicas: int
 ) -> None:
     """Not only the final table: what goes out after each element of each replica."""
-    agreement, rng = tell.revising(revise), Random(seed)
+    agreement, rng = send.revising(revise), Random(seed)
     if agreement.emit is Emit.FROZEN and revise is not Revise.WHEN_FROZEN:
         return  # there is nothing to revise
     merge: Any = MergeRevisedWithKey(replicas, NO_ROWS, agreement=agreement)
@@ -175,7 +175,7 @@ def test_every_element_goes_out_when_the_definition_says(
         assert sorted(map(str, got)) == sorted(map(str, definition.take(port, element))), (port, element)
 
 
-def _told(merge: Any, port: int, *elements: Element) -> list[Element]:
+def _emitted(merge: Any, port: int, *elements: Element) -> list[Element]:
     return [one for batch in merge.on_batch(port, batch_of(elements, PAYLOAD)).batches for one in elements_of(batch)]
 
 
@@ -186,33 +186,33 @@ _A, _B, _C, _D = ((word, 1) for word in "abcd")
 def test_a_quorum_of_half_of_four_is_two(operator: Any) -> None:
     """Not one, and not three."""
     merge = operator(4, NO_ROWS, agreement=Agreement.quorum_of(0.5))
-    assert _told(merge, 0, Insert(_A, 5, 9)) == []
-    assert _told(merge, 3, Insert(_A, 5, 9)) == [Insert(_A, 5, 9)]
-    assert _told(merge, 1, Insert(_A, 5, 9)) == []
+    assert _emitted(merge, 0, Insert(_A, 5, 9)) == []
+    assert _emitted(merge, 3, Insert(_A, 5, 9)) == [Insert(_A, 5, 9)]
+    assert _emitted(merge, 1, Insert(_A, 5, 9)) == []
 
 
 @pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeMultiset])
 def test_the_leading_newest_and_fullest_replicas_are_three_different_ones(operator: Any) -> None:
-    """The first has promised most, the second has come to the latest event, the third tells most: each is believed."""
+    """The first has come furthest, the second has come to the latest event, the third sends most: each is believed."""
     for chosen, believed in ((Agreement.leading(), 0), (Agreement.newest(), 1), (Agreement.fullest(), 2)):
         merge = operator(3, NO_ROWS, agreement=chosen)
-        _told(merge, 0, Punctuate(4))
-        _told(merge, 1, Insert(_A, 50, 60))
-        _told(merge, 2, *(Insert((f"many {n}", 1), 20, 30) for n in range(4)))
+        _emitted(merge, 0, Punctuate(4))
+        _emitted(merge, 1, Insert(_A, 50, 60))
+        _emitted(merge, 2, *(Insert((f"many {n}", 1), 20, 30) for n in range(4)))
         for port in range(3):
             event = Insert((f"new {port}", 1), 10, 15)
-            assert _told(merge, port, event) == ([event] if port == believed else []), (chosen, port)
+            assert _emitted(merge, port, event) == ([event] if port == believed else []), (chosen, port)
 
 
 @pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeMultiset])
 def test_who_follows_the_leader_readjusts_when_the_leader_changes(operator: Any) -> None:
     """Revisions of the leader go out at once, those of others do not; who leads now may revise what another had."""
     merge = operator(2, NO_ROWS, agreement=Agreement.first().revising(Revise.LEADING))
-    _told(merge, 0, Punctuate(2))
-    assert _told(merge, 0, Insert(_A, 5, 20)) == [Insert(_A, 5, 20)]
-    assert _told(merge, 1, Insert(_A, 5, 15)) == []
-    assert _told(merge, 0, Adjust(_A, 5, 20, 18)) == [Adjust(_A, 5, 20, 18)]
-    assert _told(merge, 1, Adjust(_A, 5, 15, 14)) == []
-    _told(merge, 1, Punctuate(4))
-    assert _told(merge, 1, Adjust(_A, 5, 14, 12)) == [Adjust(_A, 5, 18, 12)]
-    assert _told(merge, 0, Adjust(_A, 5, 18, 17)) == []
+    _emitted(merge, 0, Punctuate(2))
+    assert _emitted(merge, 0, Insert(_A, 5, 20)) == [Insert(_A, 5, 20)]
+    assert _emitted(merge, 1, Insert(_A, 5, 15)) == []
+    assert _emitted(merge, 0, Adjust(_A, 5, 20, 18)) == [Adjust(_A, 5, 20, 18)]
+    assert _emitted(merge, 1, Adjust(_A, 5, 15, 14)) == []
+    _emitted(merge, 1, Punctuate(4))
+    assert _emitted(merge, 1, Adjust(_A, 5, 14, 12)) == [Adjust(_A, 5, 18, 12)]
+    assert _emitted(merge, 0, Adjust(_A, 5, 18, 17)) == []

@@ -1,4 +1,4 @@
-"""The merge of replicas that a column tells apart: who takes part from when on, and what is said of them together."""
+"""The merge of replicas that a column distinguishes: who takes part from when on, and what is known of all."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def _merge(cadence: Any = _BATCH, late: Late | None = None, **options: Any) -> M
     return MergeByColumnOperator(_SCHEMA, "who", _PATIENCE, cadence, late or Late.divert(), **options)
 
 
-def _rows(*told: tuple[str | None, int] | int) -> EventBatch:
+def _rows(*sent: tuple[str | None, int] | int) -> EventBatch:
     """Rows by replica and time, and punctuations."""
     elements: list[Element] = [
-        Punctuate(one) if isinstance(one, int) else Insert(("a", one[0]), one[1], one[1] + 1) for one in told
+        Punctuate(one) if isinstance(one, int) else Insert(("a", one[0]), one[1], one[1] + 1) for one in sent
     ]
     batch = batch_of(elements, _SCHEMA.payload)
     return EventBatch(batch.payload, batch.start, None, batch.kind)
@@ -57,39 +57,39 @@ def _events(emission: Emission) -> list[int]:
     return [one for one in _spelled(emission) if isinstance(one, int)]
 
 
-def _told_from(merge: MergeByColumnOperator) -> dict[str | None, int]:
+def _sent_from(merge: MergeByColumnOperator) -> dict[str | None, int]:
     state = merge.snapshot()
     names = {next(iter(_NAMES.spans(_rows((who, 0))))): who for who in ("blue", "green", "red", None)}
     return {names[name]: replica.complete_from for name, replica in zip(state.names, state.merge.replicas, strict=True)}
 
 
-def test_replicas_that_are_there_before_anything_was_promised_tell_everything() -> None:
+def test_replicas_that_are_there_before_anything_was_guaranteed_send_everything() -> None:
     """All of the first batch that begin within a patience of each other, in whichever order they come."""
     merge = _merge()
     merge.on_batch(0, _rows(("green", 9), ("blue", 30), ("blue", 4), (None, 4)))
-    assert _told_from(merge) == {"blue": BEGINNING, "green": BEGINNING, None: BEGINNING}
+    assert _sent_from(merge) == {"blue": BEGINNING, "green": BEGINNING, None: BEGINNING}
 
 
-def test_before_the_first_promise_replicas_of_several_batches_tell_everything() -> None:
-    """By rows, nothing is promised before the third row of a replica; a restored merge knows where they began."""
+def test_before_the_first_guarantee_replicas_of_several_batches_send_everything() -> None:
+    """By rows, nothing is guaranteed before the third row of a replica; a restored merge knows where they began."""
     cadence = Every.rows(3).resolved(calendar=False)
     merge = _merge(cadence)
     merge.on_batch(0, _rows(("blue", 1)))
     merge = _merge(cadence, resume=merge.snapshot())
     merge.on_batch(0, _rows(("green", 4), ("red", 7)))
-    assert _told_from(merge) == {"blue": BEGINNING, "green": BEGINNING, "red": 7 + _PATIENCE + 1}
+    assert _sent_from(merge) == {"blue": BEGINNING, "green": BEGINNING, "red": 7 + _PATIENCE + 1}
     merge.on_batch(0, _rows(("blue", 2), ("blue", 3)))
     merge.on_batch(0, _rows((None, 1)))
-    assert _told_from(merge)[None] == 1 + _PATIENCE + 1
+    assert _sent_from(merge)[None] == 1 + _PATIENCE + 1
 
 
-def test_a_replica_that_appears_later_tells_everything_a_patience_past_its_first_row() -> None:
+def test_a_replica_that_appears_later_sends_everything_a_patience_past_its_first_row() -> None:
     """Whatever comes with it in one batch; near the end of time it is never for ever."""
     merge = _merge()
     merge.on_batch(0, _rows(("blue", 1)))
     merge.on_batch(0, _rows(("green", 9), ("green", 12), ("green", 10)))
     merge.on_batch(0, _rows(("red", FOREVER - 3)))
-    assert _told_from(merge) == {"blue": BEGINNING, "green": 9 + _PATIENCE + 1, "red": FOREVER - 1}
+    assert _sent_from(merge) == {"blue": BEGINNING, "green": 9 + _PATIENCE + 1, "red": FOREVER - 1}
 
 
 def test_a_batch_is_met_before_its_rows_come_in_pieces() -> None:
@@ -99,9 +99,9 @@ def test_a_batch_is_met_before_its_rows_come_in_pieces() -> None:
     merge.register_replicas({blue: Span(1, 1, 1)})
     merge.advance_high_water({blue: Span(1, 1, 1)})
     merge.register_replicas({green: Span(7, 20, 9), blue: Span(2, 2, 2)})
-    assert _told_from(merge) == {"blue": BEGINNING, "green": 9 + _PATIENCE + 1}
+    assert _sent_from(merge) == {"blue": BEGINNING, "green": 9 + _PATIENCE + 1}
     assert _spelled(merge.on_batch(0, _rows(("green", 7), ("blue", 7)))) == []
-    assert _told_from(merge) == {"blue": BEGINNING, "green": 9 + _PATIENCE + 1}
+    assert _sent_from(merge) == {"blue": BEGINNING, "green": 9 + _PATIENCE + 1}
     assert _spelled(merge.advance_high_water({blue: Span(2, 40, 7), green: Span(7, 20, 9)})) == [7, "35"]
     merge.check()
 
@@ -112,11 +112,11 @@ def test_the_furthest_replica_is_believed_first() -> None:
         for turned in (1, -1):
             merge = _merge()
             rows = [(behind, 1), (ahead, 1), (behind, 2), (behind, 20), (ahead, 30)][::turned]
-            assert _events(merge.on_batch(0, _rows(*rows))) == [1]  # what the other has told more is not believed
+            assert _events(merge.on_batch(0, _rows(*rows))) == [1]  # what the other has sent more is not believed
 
 
-def test_what_the_stream_promises_all_replicas_promise() -> None:
-    """In its place among the rows; who has told more of the time before is believed."""
+def test_what_the_stream_guarantees_all_replicas_guarantee() -> None:
+    """In its place among the rows; who has sent more of the time before is believed."""
     merge = _merge()
     assert _events(merge.on_batch(0, _rows(("blue", 1), ("blue", 2), ("green", 1)))) == []
     emission = merge.on_batch(0, _rows(("green", 2), 10, ("green", 9), ("blue", 10)))
@@ -125,7 +125,7 @@ def test_what_the_stream_promises_all_replicas_promise() -> None:
     assert [state.complete_before for state in merge.snapshot().punctuators] == [10, 10]
 
 
-def test_a_replica_without_rows_in_a_batch_is_held_to_what_the_stream_promises_there() -> None:
+def test_a_replica_without_rows_in_a_batch_is_held_to_what_the_stream_guarantees_there() -> None:
     """Its next row that contradicts it is late."""
     merge = _merge()
     merge.on_batch(0, _rows(("blue", 1), ("green", 1)))
@@ -133,8 +133,8 @@ def test_a_replica_without_rows_in_a_batch_is_held_to_what_the_stream_promises_t
     assert [row["who"] for row in _late_rows(merge.on_batch(0, _rows(("blue", 9))))] == ["blue"]
 
 
-def test_a_replica_that_appears_is_held_to_what_the_stream_has_promised() -> None:
-    """Also where it was promised before there was any."""
+def test_a_replica_that_appears_is_held_to_what_the_stream_has_guaranteed() -> None:
+    """Also where it was guaranteed before there was any."""
     merge = _merge()
     assert _spelled(merge.on_batch(0, punctuation_like(_SCHEMA.no_rows, 10))) == []
     emission = merge.on_batch(0, _rows(("blue", 9), ("blue", 12)))
@@ -160,9 +160,9 @@ def test_a_replica_takes_part_from_its_first_time_on() -> None:
     schema = _SCHEMA.with_untimed_rows()
     merge = MergeByColumnOperator(schema, "who", _PATIENCE, _BATCH, Late.drop())
     merge.on_batch(0, _rows(("blue", 1), ("green", UNTIMED)))
-    assert _told_from(merge) == {"blue": BEGINNING}
+    assert _sent_from(merge) == {"blue": BEGINNING}
     merge.on_batch(0, _rows(("green", UNTIMED), ("green", 9)))
-    assert _told_from(merge) == {"blue": BEGINNING, "green": 9 + _PATIENCE + 1}
+    assert _sent_from(merge) == {"blue": BEGINNING, "green": 9 + _PATIENCE + 1}
     assert merge.late() == 2
     resumed = MergeByColumnOperator(schema, "who", _PATIENCE, _BATCH, Late.drop(), resume=merge.snapshot())
     assert resumed.late() == 2
@@ -171,38 +171,38 @@ def test_a_replica_takes_part_from_its_first_time_on() -> None:
 def test_at_the_end_nothing_is_held() -> None:
     """Neither with replicas that have joined, nor with one that waits, nor where there was none."""
     assert _merge().on_end(0).batches == ()
-    for told in ([("blue", 1)], [("blue", 1), ("green", 30), ("green", 30)]):
+    for sent in ([("blue", 1)], [("blue", 1), ("green", 30), ("green", 30)]):
         for keyed in (False, True):
             merge = _merge(keyed=keyed)
-            for row in told:
+            for row in sent:
                 merge.on_batch(0, _rows(row))
             released = _events(merge.on_end(0))
-            assert sorted(set(released)) == sorted({at for _, at in told})
+            assert sorted(set(released)) == sorted({at for _, at in sent})
             assert merge.buffered() == 0
             merge.check()
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_at_the_end_all_that_anybody_has_told_goes_out(keyed: bool) -> None:
-    """Neither the furthest replica is believed to have told everything, nor the one that has told most."""
+def test_at_the_end_all_that_anybody_has_sent_goes_out(keyed: bool) -> None:
+    """Neither the furthest replica is believed to have sent everything, nor the one that has sent most."""
     merge = _merge(Every.rows(1_000).resolved(calendar=False), keyed=keyed)
     merge.on_batch(0, _rows(("blue", 1), ("blue", 2), ("blue", 3), ("green", 1), ("green", 9)))
     assert sorted(_events(merge.on_end(0))) == [1, 2, 3, 9]
     assert merge.buffered() == 0
 
 
-def test_all_that_is_held_is_told_as_often_as_the_replica_tells_it_that_tells_it_most() -> None:
+def test_all_that_is_held_is_emitted_as_often_as_the_replica_sends_it_that_sends_it_most() -> None:
     """With columns and without, where a key is known and where equal events count."""
     schema = EventSchema.of(pa.schema({"at": pa.int64(), "who": pa.string()}), time="at")
     for keyed, expected in ((False, [1, 1, 2]), (True, [1, 2])):
         merge = MergeByColumnOperator(schema, "who", 50, _BATCH, Late.drop(), keyed=keyed)
-        told = [("a", 1), ("b", 1), ("b", 2)] if keyed else [("a", 1), ("a", 1), ("b", 1), ("b", 2)]
-        rows = pa.record_batch({"who": [who for who, _ in told]})
-        merge.on_batch(0, EventBatch.inserts(rows, [at for _, at in told]))
+        sent = [("a", 1), ("b", 1), ("b", 2)] if keyed else [("a", 1), ("a", 1), ("b", 1), ("b", 2)]
+        rows = pa.record_batch({"who": [who for who, _ in sent]})
+        merge.on_batch(0, EventBatch.inserts(rows, [at for _, at in sent]))
         assert sorted(all_held(merge.snapshot().merge, pa.schema([])).start.tolist()) == expected
 
 
-def test_ends_are_told_as_they_came_and_not_waited_for() -> None:
+def test_ends_are_emitted_as_they_came_and_not_waited_for() -> None:
     """An event goes out when its start is complete, however long it lasts; of replicas the ends must agree."""
     schema = EventSchema.of(
         pa.schema({"at": pa.int64(), "until": pa.int64(), "who": pa.string()}), time="at", until="until"
@@ -215,7 +215,7 @@ def test_ends_are_told_as_they_came_and_not_waited_for() -> None:
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.struct({"x": pa.int64()})])
 def test_a_column_that_names_nobody_is_refused(kind: pa.DataType) -> None:
-    """Values that Arrow does not tell apart."""
+    """Values that Arrow does not distinguish."""
     schema = EventSchema.of(pa.schema({"at": pa.int64(), "who": kind}), time="at")
     with pytest.raises(SchemaMismatch, match="merge_replicas cannot use the type of a column"):
         ReplicaNames(schema, "who")

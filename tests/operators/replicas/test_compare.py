@@ -1,4 +1,4 @@
-"""Comparing replicas: every contradiction is told with the event and the replica, and nothing else is."""
+"""Comparing replicas: every contradiction is emitted with the event and the replica, and nothing else is."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _rows(*elements: Element) -> Any:
     return batch_of(elements, SCHEMA.payload)
 
 
-def _said(emission: Emission) -> list[Element]:
+def _emitted(emission: Emission) -> list[Element]:
     for batch in emission.batches:
         batch.check()
     return [element for batch in emission.batches for element in elements_of(batch)]
 
 
-def _shown(said: Sequence[Element]) -> list[str]:
-    return [str(element) for element in said]
+def _shown(emitted: Sequence[Element]) -> list[str]:
+    return [str(element) for element in emitted]
 
 
 def _turns(streams: Sequence[Sequence[Element]], rng: Random, most: int) -> list[tuple[int, list[Element] | None]]:
@@ -67,8 +67,8 @@ def _turns(streams: Sequence[Sequence[Element]], rng: Random, most: int) -> list
 
 def _reached(tables: Sequence[TemporalTable], ended: set[int]) -> int:
     """How far replicas have come that have not ended; when all have, how far the furthest came."""
-    said = [table.complete_before for port, table in enumerate(tables) if port not in ended]
-    return min(said) if said else max(table.complete_before for table in tables)
+    reached = [table.complete_before for port, table in enumerate(tables) if port not in ended]
+    return min(reached) if reached else max(table.complete_before for table in tables)
 
 
 @given(
@@ -86,38 +86,38 @@ def _reached(tables: Sequence[TemporalTable], ended: set[int]) -> int:
 def test_every_call_says_what_the_oracle_says(
     streams: list[list[Element]], seed: int, most: int, restore: bool
 ) -> None:
-    """After each batch and each end: all contradictions that can be known, and the greatest promise that is true."""
+    """After each batch and each end: all contradictions that can be known, and the greatest guarantee that is true."""
     compare = CompareReplicasOperator(len(streams), SCHEMA)
-    told = [TableBuilder() for _ in streams]
+    sent = [TableBuilder() for _ in streams]
     ended: set[int] = set()
     rows: Counter[Element] = Counter()
-    reached = promised = BEGINNING
+    reached = guaranteed = BEGINNING
     for port, elements in _turns(streams, Random(seed), most):
         if restore:
             compare = CompareReplicasOperator(len(streams), SCHEMA, resume=compare.snapshot())
         if elements is None:
             ended.add(port)
         for element in elements or ():
-            told[port].add(element)
+            sent[port].add(element)
         emission = compare.on_end(port) if elements is None else compare.on_batch(port, _rows(*elements))
         compare.check()
-        tables = [builder.table() for builder in told]
+        tables = [builder.table() for builder in sent]
         reached = max(reached, _reached(tables, ended))
-        for said in _said(emission):
-            if isinstance(said, Punctuate):
-                assert said.complete_before > promised
-                promised = said.complete_before
+        for emitted in _emitted(emission):
+            if isinstance(emitted, Punctuate):
+                assert emitted.complete_before > guaranteed
+                guaranteed = emitted.complete_before
             else:
-                assert isinstance(said, Insert)
-                assert said.start >= promised
-                rows[said] += 1
+                assert isinstance(emitted, Insert)
+                assert emitted.start >= guaranteed
+                rows[emitted] += 1
         # Who has not ended, but is complete before FOREVER, does not go on either.
         all_ended = len(ended) == len(streams) or reached == FOREVER
         assert rows == Counter(contradictions([ComparedReplica(table, ended=all_ended) for table in tables], reached))
         waiting = [event for table in tables for event in table if not is_over(event, reached)]
         if len(ended) < len(streams):
             assert compare.buffered() == len(waiting)
-            assert promised == min([reached, *(event.start for event in waiting)])
+            assert guaranteed == min([reached, *(event.start for event in waiting)])
     assert compare.counts() == tuple(sum(row.payload[2] == port for row in rows) for port in range(len(streams)))  # type: ignore[union-attr,index]
     assert compare.buffered() == 0
 
@@ -132,14 +132,14 @@ def test_replicas_that_say_the_same_do_not_contradict_each_other(
     compare = CompareReplicasOperator(replicas, SCHEMA)
     for port, elements in _turns(streams, Random(seed), 4):
         emission = compare.on_end(port) if elements is None else compare.on_batch(port, _rows(*elements))
-        assert not [said for said in _said(emission) if not isinstance(said, Punctuate)]
+        assert not [emitted for emitted in _emitted(emission) if not isinstance(emitted, Punctuate)]
     assert compare.counts() == (0,) * replicas
 
 
 def _compared(*streams: Sequence[Element]) -> list[str]:
     compare = CompareReplicasOperator(len(streams), SCHEMA)
-    said = [one for port, stream in enumerate(streams) for one in _said(compare.on_batch(port, _rows(*stream)))]
-    return _shown([one for one in said if not isinstance(one, Punctuate)])
+    emitted = [one for port, stream in enumerate(streams) for one in _emitted(compare.on_batch(port, _rows(*stream)))]
+    return _shown([one for one in emitted if not isinstance(one, Punctuate)])
 
 
 _A, _B = Insert(("a", 1), 2, 4), Insert(("b", 1), 3, 5)
@@ -174,10 +174,10 @@ def test_another_end_makes_two_rows_each_as_soon_as_it_is_known() -> None:
     """The end that the others have, when that is frozen; the other one later, when no more can happen to it."""
     compare = CompareReplicasOperator(2, SCHEMA)
     compare.on_batch(0, _rows(Insert(("a", 1), 2, 4), Punctuate(20)))
-    said = _said(compare.on_batch(1, _rows(Insert(("a", 1), 2), Punctuate(10))))
-    assert _shown(said) == ["insert(('a', 1, 1, 'missing end'), 2, 4)", "punctuate(2)"]
-    said = _said(compare.on_batch(1, _rows(Adjust(("a", 1), 2, FOREVER, 15), Punctuate(20))))
-    assert _shown(said) == ["insert(('a', 1, 1, 'different end'), 2, 15)", "punctuate(20)"]
+    emitted = _emitted(compare.on_batch(1, _rows(Insert(("a", 1), 2), Punctuate(10))))
+    assert _shown(emitted) == ["insert(('a', 1, 1, 'missing end'), 2, 4)", "punctuate(2)"]
+    emitted = _emitted(compare.on_batch(1, _rows(Adjust(("a", 1), 2, FOREVER, 15), Punctuate(20))))
+    assert _shown(emitted) == ["insert(('a', 1, 1, 'different end'), 2, 15)", "punctuate(20)"]
     assert compare.counts() == (0, 2)
 
 
@@ -190,14 +190,14 @@ def test_one_event_more_of_a_start_and_payload_is_extra() -> None:
 
 
 def test_a_replica_that_was_cut_off_is_compared_up_to_its_last_punctuation() -> None:
-    """What it had not said by then is no contradiction; what it had, is."""
+    """What it had not sent by then is no contradiction; what it had, is."""
     compare = CompareReplicasOperator(2, SCHEMA)
-    told = [_A, _B, Insert(("c", 1), 8, 9), Insert(("d", 1), 12, 15)]
-    compare.on_batch(0, _rows(*told, Punctuate(20)))
-    said = _said(compare.on_batch(1, _rows(_A, Punctuate(6), Insert(("x", 1), 7, 8))))
-    assert _shown(said) == ["insert(('b', 1, 1, 'missing'), 3, 5)", "punctuate(6)"]
+    sent = [_A, _B, Insert(("c", 1), 8, 9), Insert(("d", 1), 12, 15)]
+    compare.on_batch(0, _rows(*sent, Punctuate(20)))
+    emitted = _emitted(compare.on_batch(1, _rows(_A, Punctuate(6), Insert(("x", 1), 7, 8))))
+    assert _shown(emitted) == ["insert(('b', 1, 1, 'missing'), 3, 5)", "punctuate(6)"]
     assert compare.idle_waiting_on() == 1
-    assert _shown(_said(compare.on_end(1))) == ["punctuate(20)"]
+    assert _shown(_emitted(compare.on_end(1))) == ["punctuate(20)"]
     assert compare.counts() == (0, 1)
     assert compare.buffered() == 0
 
@@ -209,22 +209,22 @@ def test_a_replica_that_was_attached_late_is_compared_from_its_time_on() -> None
     compare.attach(1, complete_from=10)
     compare.check()
     late: list[Element] = [Insert(("other", 1), 9, 40), Adjust(("long", 1), 5, FOREVER, 41), Insert(("c", 1), 12, 15)]
-    assert _said(compare.on_batch(1, _rows(*late, Punctuate(50)))) == []
-    said = _said(compare.on_batch(0, _rows(Punctuate(50))))
-    assert _shown(said) == ["insert(('d', 1, 1, 'missing'), 13, 16)", "punctuate(50)"]
+    assert _emitted(compare.on_batch(1, _rows(*late, Punctuate(50)))) == []
+    emitted = _emitted(compare.on_batch(0, _rows(Punctuate(50))))
+    assert _shown(emitted) == ["insert(('d', 1, 1, 'missing'), 13, 16)", "punctuate(50)"]
     assert compare.counts() == (0, 1)
 
 
 def test_a_replica_that_is_attached_behind_the_comparison_is_compared_from_there_on() -> None:
-    """What was compared without it is over; the promise that was made holds."""
+    """What was compared without it is over; the guarantee that was made holds."""
     compare = CompareReplicasOperator(2, SCHEMA)
     for port in range(2):
         compare.on_batch(port, _rows(_A, Punctuate(10)))
     compare.attach(2, complete_from=0)
-    said = _said(compare.on_batch(2, _rows(Insert(("x", 1), 1, 30), Insert(("y", 1), 11, 30), Punctuate(50))))
+    emitted = _emitted(compare.on_batch(2, _rows(Insert(("x", 1), 1, 30), Insert(("y", 1), 11, 30), Punctuate(50))))
     for port in range(2):
-        said += _said(compare.on_batch(port, _rows(Punctuate(50))))
-    assert _shown(said) == ["insert(('y', 1, 2, 'extra'), 11, 30)", "punctuate(50)"]
+        emitted += _emitted(compare.on_batch(port, _rows(Punctuate(50))))
+    assert _shown(emitted) == ["insert(('y', 1, 2, 'extra'), 11, 30)", "punctuate(50)"]
     with pytest.raises(PlanError, match="cannot attach"):
         compare.attach(1, complete_from=0)
 
@@ -238,26 +238,26 @@ def test_a_replica_that_was_detached_holds_nobody_up_and_is_not_compared() -> No
     compare.detach(2)
     compare.check()
     assert compare.on_batch(2, _rows(_B, Punctuate(10))).batches == ()
-    assert _shown(_said(compare.on_demand())) == ["punctuate(10)"]
+    assert _shown(_emitted(compare.on_demand())) == ["punctuate(10)"]
     assert compare.buffered() == 0
     compare.attach(2, complete_from=0)
-    said = _said(compare.on_batch(2, _rows(Insert(("z", 1), 12, 13), Punctuate(20))))
+    emitted = _emitted(compare.on_batch(2, _rows(Insert(("z", 1), 12, 13), Punctuate(20))))
     for port in range(2):
-        said += _said(compare.on_batch(port, _rows(Punctuate(20))))
-    assert _shown(said) == ["insert(('z', 1, 2, 'extra'), 12, 13)", "punctuate(20)"]
+        emitted += _emitted(compare.on_batch(port, _rows(Punctuate(20))))
+    assert _shown(emitted) == ["insert(('z', 1, 2, 'extra'), 12, 13)", "punctuate(20)"]
 
 
-def test_the_promise_does_not_wait_for_what_a_detached_replica_told() -> None:
-    """Though nobody else has told anything that is due."""
+def test_the_guarantee_does_not_wait_for_what_a_detached_replica_sent() -> None:
+    """Though nobody else has sent anything that is due."""
     compare = CompareReplicasOperator(2, SCHEMA)
     compare.on_batch(1, _rows(Insert(("x", 1), 1, 30)))
     compare.on_batch(0, _rows(Punctuate(10)))
     compare.detach(1)
-    assert _shown(_said(compare.on_demand())) == ["punctuate(10)"]
+    assert _shown(_emitted(compare.on_demand())) == ["punctuate(10)"]
 
 
 def test_a_stream_that_breaks_its_own_word_is_refused_with_its_number() -> None:
-    """A row before its own punctuation, an adjust of an event that it never told."""
+    """A row before its own punctuation, an adjust of an event that it never sent."""
     with pytest.raises(BrokenPunctuation, match="replica 1"):
         CompareReplicasOperator(2, SCHEMA).on_batch(1, _rows(Punctuate(5), _A))
     compare = CompareReplicasOperator(2, SCHEMA)
@@ -281,8 +281,8 @@ def test_many_events_and_many_contradictions_at_once() -> None:
     compare = CompareReplicasOperator(2, SCHEMA)
     words = [(f"word {n}" * (n % 4), n) for n in range(9_000)]
     compare.on_batch(0, _rows(*(Insert(word, n % 7, 40) for n, word in enumerate(words)), Punctuate(50)))
-    told = [Insert(word, n % 7, 40 + n % 2) for n, word in enumerate(words)]
-    rows = [one for one in _said(compare.on_batch(1, _rows(*told, Punctuate(50)))) if isinstance(one, Insert)]
+    sent = [Insert(word, n % 7, 40 + n % 2) for n, word in enumerate(words)]
+    rows = [one for one in _emitted(compare.on_batch(1, _rows(*sent, Punctuate(50)))) if isinstance(one, Insert)]
     assert compare.counts() == (0, 9_000)
     assert Counter(rows) == Counter(
         Insert((*word, 1, how), n % 7, end)
@@ -311,8 +311,8 @@ def _diverging_inserts(draw: st.DrawFn, replicas: int) -> list[list[Element]]:
     tellings = []
     for port in range(replicas):
         events = [event for event in table for _ in range(draw(st.sampled_from([1, 1, 1, 1, 0, 2])))]
-        told = present(TemporalTable(events, FOREVER), seed + port, Presentation(disorder=5, punctuations=0.3))
-        tellings.append(told[: draw(st.integers(0, len(told)))] if draw(st.booleans()) else told)
+        sent = present(TemporalTable(events, FOREVER), seed + port, Presentation(disorder=5, punctuations=0.3))
+        tellings.append(sent[: draw(st.integers(0, len(sent)))] if draw(st.booleans()) else sent)
     return tellings
 
 
@@ -322,7 +322,7 @@ def test_what_is_only_inserted_is_compared_when_its_start_is_complete(
 ) -> None:
     """After each batch and each end, whatever ends the events have; nothing that starts before is held."""
     compare = CompareReplicasOperator(len(streams), SCHEMA, final=True)
-    told, ended = [TableBuilder() for _ in streams], set[int]()
+    sent, ended = [TableBuilder() for _ in streams], set[int]()
     rows: Counter[Element] = Counter()
     reached = BEGINNING
     for port, elements in _turns(streams, Random(seed), 3):
@@ -330,11 +330,11 @@ def test_what_is_only_inserted_is_compared_when_its_start_is_complete(
             compare = CompareReplicasOperator(len(streams), SCHEMA, resume=compare.snapshot(), final=True)
         ended |= {port} if elements is None else set()
         for element in elements or ():
-            told[port].add(element)
+            sent[port].add(element)
         emission = compare.on_end(port) if elements is None else compare.on_batch(port, _rows(*elements))
         compare.check()
-        rows += Counter(said for said in _said(emission) if not isinstance(said, Punctuate))
-        tables = [builder.table() for builder in told]
+        rows += Counter(emitted for emitted in _emitted(emission) if not isinstance(emitted, Punctuate))
+        tables = [builder.table() for builder in sent]
         reached = max(reached, _reached(tables, ended))
         assert rows == Counter(contradictions([ComparedReplica(table, final=True) for table in tables], reached))
         if len(ended) < len(streams):
@@ -345,8 +345,8 @@ def test_an_open_ended_event_that_a_revised_replica_lacks_is_reported_at_the_end
     """It may get an end as long as the replicas go on; that others give it one is no contradiction then."""
     compare = CompareReplicasOperator(2, SCHEMA)
     both = Insert(("b", 1), 3)
-    assert _shown(_said(compare.on_batch(0, _rows(Insert(("a", 1), 2), both, Punctuate(9))))) == []
-    assert _shown(_said(compare.on_batch(1, _rows(both, Punctuate(9))))) == ["punctuate(2)"]
-    assert _said(compare.on_end(0)) == []
-    assert _shown(_said(compare.on_end(1))) == ["insert(('a', 1, 1, 'missing'), 2, forever)", "punctuate(9)"]
+    assert _shown(_emitted(compare.on_batch(0, _rows(Insert(("a", 1), 2), both, Punctuate(9))))) == []
+    assert _shown(_emitted(compare.on_batch(1, _rows(both, Punctuate(9))))) == ["punctuate(2)"]
+    assert _emitted(compare.on_end(0)) == []
+    assert _shown(_emitted(compare.on_end(1))) == ["insert(('a', 1, 1, 'missing'), 2, forever)", "punctuate(9)"]
     assert compare.counts() == (0, 1)

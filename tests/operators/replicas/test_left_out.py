@@ -54,7 +54,7 @@ _AGREEMENTS = [
 ]
 _ORDERED = {"R0": MergeStrictlyOrdered, "R1": MergeOrderedSameTies, "R2": MergeOrderedWithKey}
 _REVISED = {"R3": MergeRevisedWithKey, "R4": MergeMultiset}
-_TOLD = {
+_SENT = {
     "R0": Presentation(punctuations=0.3),
     "R1": Presentation(punctuations=0.3),
     "R2": Presentation(punctuations=0.3, shuffle_ties=True),
@@ -147,7 +147,7 @@ def test_counts_of_ordered_replicas_with_gaps_add_up_at_any_time(
     """A row that comes too late to go out is passed over; a row at the newest time that is known is a duplicate."""
     rng, table = Random(seed), data.draw(_tables(case))
     streams = [
-        present(_with_gaps(table, rng, by_time=case == "R1"), seed + (case != "R1") * port, _TOLD[case])
+        present(_with_gaps(table, rng, by_time=case == "R1"), seed + (case != "R1") * port, _SENT[case])
         for port in range(replicas)
     ]
     operator: Any = _ORDERED[case]
@@ -172,8 +172,8 @@ def test_counts_of_disordered_replicas_with_gaps_add_up_at_any_time(
 ) -> None:
     """Under every agreement, revised or not."""
     rng, table = Random(seed), data.draw(_tables(case))
-    told = _DISORDERED if final else _WITH_REVISIONS
-    streams = [present(_with_gaps(table, rng, by_time=False), seed + port, told) for port in range(replicas)]
+    sent = _DISORDERED if final else _WITH_REVISIONS
+    streams = [present(_with_gaps(table, rng, by_time=False), seed + port, sent) for port in range(replicas)]
     operator: Any = _REVISED[case]
 
     def build(state: Any) -> Any:
@@ -186,8 +186,8 @@ def _assert_sent_by_their_replicas(watched: _Watched, streams: list[list[Element
     """No row is diverted that its replica has not sent, nor more often; with the end of an insert or a revision."""
     sent: Counter[Any] = Counter()
     for port, stream in enumerate(streams):
-        told = [element for element in stream if not isinstance(element, Punctuate)]
-        sent.update((Insert(one.payload, one.start, one.end), port) for one in told)
+        changes = [element for element in stream if not isinstance(element, Punctuate)]
+        sent.update((Insert(one.payload, one.start, one.end), port) for one in changes)
     diverted = Counter((event, port) for event, port, _ in watched.diverted)
     assert diverted <= sent, diverted - sent
     revisions = [reason for _, _, reason in watched.diverted if reason == REVISION_PASSED_OVER]
@@ -199,7 +199,7 @@ def _assert_sent_by_their_replicas(watched: _Watched, streams: list[list[Element
 def test_what_the_leader_lacks_is_contradicted_as_often_as_another_has_it(
     case: str, data: st.DataObject, seed: int, replicas: int
 ) -> None:
-    """By definition: all rows come before any promise, so that nothing is passed over; the leader's rows go out."""
+    """By definition: all rows come before any guarantee, so that nothing is passed over; the leader's rows go out."""
     rng, table = Random(seed), data.draw(_tables(case))
     operator: Any = _REVISED[case]
     merge = operator(replicas, NO_ROWS, agreement=Agreement.frozen(), final=True, diverts=True)
@@ -207,13 +207,13 @@ def test_what_the_leader_lacks_is_contradicted_as_often_as_another_has_it(
     for port, one in enumerate(tables):
         merge.on_batch(port, batch_of(present(TemporalTable(one), seed, Presentation(disorder=50)), PAYLOAD))
     leader = rng.randrange(replicas)
-    told = merge.on_batch(leader, batch_of([Punctuate(FOREVER)], PAYLOAD))
+    emission = merge.on_batch(leader, batch_of([Punctuate(FOREVER)], PAYLOAD))
     events = [Counter((event.payload, event.start) for event in one) for one in tables]
     most = Counter({key: max(one[key] for one in events) for key in {key for one in events for key in one}})
     contradicted = (most - events[leader]).total()
     duplicates = sum(one.total() for one in events) - most.total()
     assert merge.left_out() == LeftOut(duplicates=duplicates, contradicted=contradicted)
-    diverted = Counter((event.payload, event.start) for _, rows in told.side for event, _, _ in _spelled(rows))
+    diverted = Counter((event.payload, event.start) for _, rows in emission.side for event, _, _ in _spelled(rows))
     assert diverted == most - events[leader]
 
 
@@ -237,7 +237,7 @@ def test_what_only_a_replica_had_that_is_detached_is_contradicted(case: str) -> 
 
 @pytest.mark.parametrize("case", _REVISED)
 def test_rows_are_counted_for_the_replica_they_are_from(case: str) -> None:
-    """The leader has a and c; the other has all three, b before the promise, and c again after it."""
+    """The leader has a and c; the other has all three, b before the guarantee, and c again after it."""
     operator: Any = _REVISED[case]
     watched = _Watched(operator(2, NO_ROWS, agreement=Agreement.frozen(), final=True, diverts=True))
     a, b, c = (Insert((word, 1), 2, 4) for word in "abc")
@@ -264,10 +264,10 @@ def test_an_event_that_is_taken_back_before_it_goes_out_is_revised() -> None:
 def test_what_is_diverted_when_a_replica_is_detached_is_what_was_counted(
     case: str, data: st.DataObject, seed: int, replicas: int, final: bool
 ) -> None:
-    """Whatever was told before, and whoever has promised what."""
+    """Whatever was emitted before, and whoever has guaranteed what."""
     rng, table = Random(seed), data.draw(_tables(case))
-    told = _DISORDERED if final else _WITH_REVISIONS
-    streams = [present(_with_gaps(table, rng, by_time=False), seed + port, told) for port in range(replicas)]
+    sent = _DISORDERED if final else _WITH_REVISIONS
+    streams = [present(_with_gaps(table, rng, by_time=False), seed + port, sent) for port in range(replicas)]
     operator: Any = _REVISED[case]
     agreement = data.draw(st.sampled_from(_AGREEMENTS))
     watched = _Watched(operator(replicas, NO_ROWS, "merge", None, agreement, final=final, diverts=True))
@@ -289,7 +289,7 @@ def test_what_is_left_out_is_what_a_slow_merge_leaves_out(
     rng, table = Random(seed), data.draw(_tables(case))
     streams = [
         present(
-            _with_gaps(table, rng, by_time=case == "R1"), seed + (case != "R1") * port, _TOLD.get(case, _DISORDERED)
+            _with_gaps(table, rng, by_time=case == "R1"), seed + (case != "R1") * port, _SENT.get(case, _DISORDERED)
         )
         for port in range(replicas)
     ]
@@ -298,7 +298,7 @@ def test_what_is_left_out_is_what_a_slow_merge_leaves_out(
     watched = _Watched(operator(replicas, NO_ROWS, diverts=True, **chosen))
     slow = OrderedLeftOut(strictly=case == "R0") if case in _ORDERED else FrozenLeftOut()
     expected: list[Any] = []
-    for port, element in interleaved([[(port, one) for one in told] for port, told in enumerate(streams)], rng):
+    for port, element in interleaved([[(port, one) for one in sent] for port, sent in enumerate(streams)], rng):
         watched.take(port, [element])
         expected += slow.take(port, element)
         assert Counter(watched.diverted) == Counter(expected)
@@ -306,7 +306,7 @@ def test_what_is_left_out_is_what_a_slow_merge_leaves_out(
 
 @pytest.mark.parametrize("case", _REVISED)
 def test_more_rows_than_there_is_room_for_are_diverted_in_turn(case: str) -> None:
-    """One promise lets events out and leaves others out, each many times what is written at once."""
+    """One guarantee lets events out and leaves others out, each many times what is written at once."""
     operator: Any = _REVISED[case]
     watched = _Watched(operator(2, NO_ROWS, agreement=Agreement.first(), diverts=True))
     events = [Insert(("a", number), 5, 7) for number in range(12_000)]

@@ -1,4 +1,4 @@
-"""ordered_alike: case R1, told as the paper's algorithm tells it, and a replica with other ties is refused."""
+"""same_tie_order: case R1, emitted as the paper's algorithm does, and a replica with other ties is refused."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_the_output_is_that_of_the_papers_algorithm(
     table: TemporalTable, seed: int, replicas: int, restore: bool
 ) -> None:
     """Element by element, restored or not."""
-    told, rng = present(table, seed, Presentation(punctuations=0.3)), Random(seed)
+    sent, rng = present(table, seed, Presentation(punctuations=0.3)), Random(seed)
     merge, oracle = MergeOrderedSameTies(replicas, _NO_ROWS), R1(replicas)
-    waiting = [list(told) for _ in range(replicas)]
+    waiting = [list(sent) for _ in range(replicas)]
     while any(waiting):
         port = rng.choice([port for port, left in enumerate(waiting) if left])
         part = [waiting[port].pop(0) for _ in range(min(len(waiting[port]), rng.randint(1, 3)))]
@@ -43,7 +43,7 @@ def test_the_output_is_that_of_the_papers_algorithm(
 
 
 def test_a_replica_with_other_ties_is_refused_with_the_row() -> None:
-    """Told in one batch or row by row; counting alone would lose one row and double the other."""
+    """Sent in one batch or row by row; counting alone would lose one row and double the other."""
     rows = [Insert(("a", 1), 3, 4), Insert(("b", 1), 3, 4)]
     for part in (rows[::-1], rows[1:]):
         merge = MergeOrderedSameTies(2, _NO_ROWS)
@@ -60,7 +60,7 @@ def test_a_replica_with_other_ties_is_refused_with_the_row() -> None:
 
 
 def test_rows_that_are_over_are_not_compared() -> None:
-    """A replica that lags behind tells nothing that goes out."""
+    """A replica that lags behind sends nothing that goes out."""
     merge = MergeOrderedSameTies(2, _NO_ROWS)
     merge.on_batch(0, batch_of([Insert(("a", 1), 3, 4), Insert(("b", 1), 5, 6)], _PAYLOAD))
     assert merge.on_batch(1, batch_of([Insert(("x", 1), 3, 4)], _PAYLOAD)).batches == ()

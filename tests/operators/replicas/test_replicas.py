@@ -1,4 +1,4 @@
-"""Merges of replicas: the output is the table that all tell, and can follow any of them at every instant."""
+"""Merges of replicas: the output is the table that all send, and can follow any of them at every instant."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _REVISED = Presentation(disorder=5, early_values=0.5, removed_extras=0.3, punctu
 
 @dataclass(frozen=True)
 class Case:
-    """An operator, the paper's algorithm, what its replicas tell, and how."""
+    """An operator, the paper's algorithm, what its replicas send, and how."""
 
     operator: Any
     algorithm: type[LogicalMerge]
@@ -53,7 +53,7 @@ class Case:
     alike: bool = False
 
     def streams(self, table: TemporalTable, seed: int, replicas: int) -> list[list[Element]]:
-        """What each replica tells."""
+        """What each replica sends."""
         return [present(table, seed + (0 if self.alike else port), self.presentation) for port in range(replicas)]
 
     def build(self, replicas: int, resume: Any = None) -> ReplicaMerge[Any]:
@@ -148,7 +148,7 @@ _AGREEMENTS = [
 def test_every_agreement_follows_every_replica_at_every_prefix(
     case: str, data: st.DataObject, seed: int, replicas: int, agreement: Agreement, restore: bool
 ) -> None:
-    """C1 to C3 after every batch, and in the end the table; what is told when it is frozen is never revised."""
+    """C1 to C3 after every batch, and in the end the table; what is emitted when it is frozen is never revised."""
     operator, table = CASES[case].operator, data.draw(CASES[case].tables)
     streams = CASES[case].streams(table, seed, replicas)
     merge = operator(replicas, NO_ROWS, agreement=agreement)
@@ -179,39 +179,39 @@ def test_every_agreement_follows_every_replica_at_every_prefix(
 def test_where_there_is_a_key_counting_equal_events_makes_no_difference(
     table: TemporalTable, seed: int, replicas: int, agreement: Agreement
 ) -> None:
-    """Under every agreement both merges tell the same elements, in any order between two punctuations."""
+    """Under every agreement both merges emit the same elements, in any order between two punctuations."""
     with_key = MergeRevisedWithKey(replicas, NO_ROWS, agreement=agreement)
     counting = MergeMultiset(replicas, NO_ROWS, agreement=agreement)
     for port, elements in _interleaved(CASES["R3"].streams(table, seed, replicas), Random(seed)):
         for element in elements:
-            one, other = (_told(merge, port, element) for merge in (with_key, counting))
+            one, other = (_emitted(merge, port, element) for merge in (with_key, counting))
             assert sorted(map(str, one)) == sorted(map(str, other))
 
 
-def _told(merge: ReplicaMerge[Any], port: int, *elements: Element) -> list[Element]:
+def _emitted(merge: ReplicaMerge[Any], port: int, *elements: Element) -> list[Element]:
     emission = merge.on_batch(port, batch_of(elements, PAYLOAD))
     return [element for batch in emission.batches for element in elements_of(batch)]
 
 
 @pytest.mark.parametrize("agreement", [Agreement.quorum_of(1), Agreement.quorum_of(0.5)], ids=str)
-def test_of_equal_events_as_many_are_told_as_a_quorum_has(agreement: Agreement) -> None:
+def test_of_equal_events_as_many_are_emitted_as_a_quorum_has(agreement: Agreement) -> None:
     """Half of three replicas are two of them."""
     merge, event = MergeMultiset(3, NO_ROWS, agreement=agreement), Insert(("a", 1), 2, 9)
-    assert _told(merge, 0, event, event, event) == []
+    assert _emitted(merge, 0, event, event, event) == []
     second = [event] * 2 if agreement.quorum < 1 else []
-    assert _told(merge, 1, event, event) == second
-    assert _told(merge, 2, event) == ([] if agreement.quorum < 1 else [event])
+    assert _emitted(merge, 1, event, event) == second
+    assert _emitted(merge, 2, event) == ([] if agreement.quorum < 1 else [event])
 
 
 def test_of_equal_events_the_one_is_revised_that_was() -> None:
     """The second replica lacks one of three, and gives another one a new end; the one it lacks may still come."""
     merge = MergeMultiset(2, NO_ROWS, agreement=Agreement.first().revising(Revise.ALWAYS))
     event = ("a", 1)
-    _told(merge, 0, *(Insert(event, 0, end) for end in (9, 12, 15)))
-    assert _told(merge, 1, Insert(event, 0, 9), Insert(event, 0, 11)) == []
-    assert _told(merge, 1, Adjust(event, 0, 9, 7)) == [Adjust(event, 0, 9, 7)]
-    assert _told(merge, 1, Insert(event, 0, 16)) == [Adjust(event, 0, 15, 16)]
-    assert _told(merge, 1, Adjust(event, 0, 11, 0)) == [Adjust(event, 0, 12, 0)]
+    _emitted(merge, 0, *(Insert(event, 0, end) for end in (9, 12, 15)))
+    assert _emitted(merge, 1, Insert(event, 0, 9), Insert(event, 0, 11)) == []
+    assert _emitted(merge, 1, Adjust(event, 0, 9, 7)) == [Adjust(event, 0, 9, 7)]
+    assert _emitted(merge, 1, Insert(event, 0, 16)) == [Adjust(event, 0, 15, 16)]
+    assert _emitted(merge, 1, Adjust(event, 0, 11, 0)) == [Adjust(event, 0, 12, 0)]
 
 
 # ---- replicas that come and go -------------------------------------------------------------------------------------
@@ -224,35 +224,35 @@ def test_of_equal_events_the_one_is_revised_that_was() -> None:
     froms=st.lists(st.integers(0, 25), min_size=1, max_size=3),
     restore=st.booleans(),
 )
-def test_one_replica_after_another_tells_the_table(
+def test_one_replica_after_another_sends_the_table(
     case: str, data: st.DataObject, seed: int, froms: list[int], restore: bool
 ) -> None:
-    """Each tells what lasts until its own time or longer, joins while the one before is there, and takes over."""
+    """Each sends what lasts until its own time or longer, joins while the one before is there, and takes over."""
     chosen, rng = CASES[case], Random(seed)
     table = data.draw(chosen.tables)
     merge, output = chosen.build(1), TableBuilder()
 
-    def tell_some(port: int) -> None:
+    def send_some(port: int) -> None:
         nonlocal merge
         if restore:
             merge = chosen.build(port + 1, merge.snapshot())
         size = rng.randint(1, 4)
         some, left[port] = left[port][:size], left[port][size:]
-        for element in _told(merge, port, *some):
+        for element in _emitted(merge, port, *some):
             output.add(element)
         merge.check()
 
     left = [present(table, seed, chosen.presentation)]
     for new, since in enumerate(froms, start=1):
         for _ in range(rng.randint(0, 4)):
-            tell_some(new - 1)
+            send_some(new - 1)
         merge.attach(new, since)
         left.append(present(table, seed + (0 if chosen.alike else new), replace(chosen.presentation, late_start=since)))
         while new in merge.waits_to_join():
-            tell_some(rng.choice([new - 1, new] if left[new] else [new - 1]))
+            send_some(rng.choice([new - 1, new] if left[new] else [new - 1]))
         merge.detach(new - 1)
     while left[-1]:
-        tell_some(len(froms))
+        send_some(len(froms))
     assert list(output.table()) == list(table)
 
 
@@ -266,7 +266,7 @@ def test_one_replica_after_another_tells_the_table(
 def test_replicas_that_come_and_go_at_any_time_are_followed_at_every_prefix(
     case: str, data: st.DataObject, seed: int, agreement: Agreement, restore: bool
 ) -> None:
-    """One stays; others come, tell everything from the beginning, are cut off, and come back to begin anew.
+    """One stays; others come, send everything from the beginning, are cut off, and come back to begin anew.
 
     C1 to C3 after every batch with all that ever were there, under every agreement; in the end the table.
     """
@@ -283,8 +283,8 @@ def test_replicas_that_come_and_go_at_any_time_are_followed_at_every_prefix(
         what = rng.random()
         if what < 0.1 and len(here) < 4:
             port = rng.choice([*{*range(len(left))} - here, len(left)])
-            told = present(table, seed + (0 if chosen.alike else rng.randint(1, 99)), chosen.presentation)
-            left[port : port + 1], inputs[port : port + 1] = [told], [TableBuilder()]
+            sent = present(table, seed + (0 if chosen.alike else rng.randint(1, 99)), chosen.presentation)
+            left[port : port + 1], inputs[port : port + 1] = [sent], [TableBuilder()]
             ever.append(inputs[port])
             merge.attach(port, complete_from=BEGINNING)
             here.add(port)
@@ -297,7 +297,7 @@ def test_replicas_that_come_and_go_at_any_time_are_followed_at_every_prefix(
         some, left[port] = left[port][:size], left[port][size:]
         for element in some:
             inputs[port].add(element)
-        for element in _told(merge, port, *some):
+        for element in _emitted(merge, port, *some):
             output.add(element)
         merge.check()
         compatible(output.table(), [one.table() for one in ever])
@@ -305,34 +305,34 @@ def test_replicas_that_come_and_go_at_any_time_are_followed_at_every_prefix(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_replica_that_comes_later_keeps_nobody_from_telling_what_lies_before(case: str) -> None:
-    """It is ahead when it comes; what it told counts when it has joined, also of others that wait."""
+def test_a_replica_that_comes_later_keeps_nobody_from_sending_what_lies_before(case: str) -> None:
+    """It is ahead when it comes; what it sent counts when it has joined, also of others that wait."""
     merge = CASES[case].build(1)
     rows = [Insert(("a", time), time, time + 1) for time in (50, 60, 90, 100, 110)]
-    told = _told(merge, 0, rows[0])
+    emitted = _emitted(merge, 0, rows[0])
     merge.attach(1, complete_from=100)
     merge.attach(2, complete_from=105)
-    told += [*_told(merge, 2, rows[4], Punctuate(111)), *_told(merge, 1, rows[3], rows[4], Punctuate(106))]
-    told += [*_told(merge, 0, rows[1]), *_told(merge, 0, rows[2], Punctuate(100))]
-    assert sorted((one for one in told if isinstance(one, Insert)), key=lambda one: one.start) == rows
+    emitted += [*_emitted(merge, 2, rows[4], Punctuate(111)), *_emitted(merge, 1, rows[3], rows[4], Punctuate(106))]
+    emitted += [*_emitted(merge, 0, rows[1]), *_emitted(merge, 0, rows[2], Punctuate(100))]
+    assert sorted((one for one in emitted if isinstance(one, Insert)), key=lambda one: one.start) == rows
     assert merge.waits_to_join() == []
     assert merge.complete_before in {110, 111}
 
 
 @pytest.mark.parametrize("agreement", [Agreement.first(), Agreement.frozen(), Agreement.first().lagging(20)], ids=str)
 @pytest.mark.parametrize("case", CASES)
-def test_a_gap_that_nobody_can_tell_stays_a_gap(case: str, agreement: Agreement) -> None:
-    """The first ends at 50 and the second tells from 100 on: in the end what both have told is there."""
+def test_a_gap_that_nobody_can_know_stays_a_gap(case: str, agreement: Agreement) -> None:
+    """The first ends at 50 and the second sends from 100 on: in the end what both have sent is there."""
     chosen = CASES[case]
     merge = chosen.operator(1, NO_ROWS, agreement=agreement) if case in {"R3", "R4"} else chosen.build(1)
     before, after = Insert(("a", 1), 50, 51), Insert(("b", 1), 100, 101)
-    told = [*_told(merge, 0, before, Punctuate(51))]
+    emitted = [*_emitted(merge, 0, before, Punctuate(51))]
     merge.attach(1, complete_from=100)
-    told += _told(merge, 1, after, Punctuate(101))
+    emitted += _emitted(merge, 1, after, Punctuate(101))
     assert merge.waits_to_join() == [1]
     for port in (0, 1):
-        told += [element for batch in merge.on_end(port).batches for element in elements_of(batch)]
-    assert list(temporal_table_of([batch_of(told, PAYLOAD)])) == [
+        emitted += [element for batch in merge.on_end(port).batches for element in elements_of(batch)]
+    assert list(temporal_table_of([batch_of(emitted, PAYLOAD)])) == [
         TemporalEvent(event.payload, event.start, event.end) for event in (before, after)
     ]
 
@@ -372,20 +372,20 @@ def test_a_replica_that_has_not_joined_cannot_move_the_punctuation() -> None:
     assert merge.complete_before == 3
 
 
-def test_a_replica_joins_when_the_output_has_come_as_far_as_it_tells_from() -> None:
-    """What it had said by then counts from then on."""
+def test_a_replica_joins_when_the_output_has_come_as_far_as_it_sends_from() -> None:
+    """What it had sent by then counts from then on."""
     merge = MergeRevisedWithKey(1, NO_ROWS)
     merge.attach(1, complete_from=10)
     merge.on_batch(0, _rows(Insert(("a", 1), 2, 9), Insert(("b", 1), 12, 20)))
     merge.on_batch(1, _rows(Insert(("b", 1), 12, 20), Punctuate(30)))
     emission = merge.on_batch(0, _rows(Punctuate(10)))
-    said = [one for batch in emission.batches for one in elements_of(batch) if isinstance(one, Punctuate)]
-    assert [one.complete_before for one in said] == [10, 30]
+    punctuations = [one for batch in emission.batches for one in elements_of(batch) if isinstance(one, Punctuate)]
+    assert [one.complete_before for one in punctuations] == [10, 30]
     assert merge.waits_to_join() == []
 
 
 def test_a_replica_that_was_detached_begins_anew() -> None:
-    """What it told before does not count: only what it tells now."""
+    """What it sent before does not count: only what it sends now."""
     merge = MergeRevisedWithKey(2, NO_ROWS)
     merge.on_batch(0, _rows(Insert(("a", 1), 5, 9)))
     merge.detach(0)
@@ -393,13 +393,13 @@ def test_a_replica_that_was_detached_begins_anew() -> None:
     merge.attach(0, complete_from=0)
     merge.on_batch(1, _rows(Punctuate(0)))
     out = merge.on_batch(0, _rows(Insert(("b", 1), 5, 7), Punctuate(6)))
-    told = [str(one) for batch in out.batches for one in elements_of(batch)]
-    assert told == ["insert(('b', 1), 5, 7)", "adjust(('a', 1), 5, 9, 5)", "punctuate(6)"]
+    emitted = [str(one) for batch in out.batches for one in elements_of(batch)]
+    assert emitted == ["insert(('b', 1), 5, 7)", "adjust(('a', 1), 5, 9, 5)", "punctuate(6)"]
 
 
 @pytest.mark.parametrize("operator", [MergeRevisedWithKey, MergeMultiset])
 def test_of_replicas_that_ended_equally_far_the_one_that_knows_more_is_believed(operator: Any) -> None:
-    """Both have come to 3; what the second tells at 3 beyond the first is not lost."""
+    """Both have come to 3; what the second sends at 3 beyond the first is not lost."""
     for agreement in (Agreement.first(), Agreement.frozen()):
         merge = operator(2, NO_ROWS, "merge", agreement=agreement, ordered=[0, 1])
         rows = [Insert(("a", 1), 1, 2), Insert(("b", 1), 3, 4), Insert(("c", 1), 3, 4)]
@@ -409,7 +409,7 @@ def test_of_replicas_that_ended_equally_far_the_one_that_knows_more_is_believed(
 
 
 def test_an_end_that_the_output_has_frozen_is_not_revised_for_a_replica_that_lacks_it() -> None:
-    """Of equal events the output has 5 and 30, and has promised all before 10; another replica has 20 and 30."""
+    """Of equal events the output has 5 and 30, and has guaranteed all before 10; another replica has 20 and 30."""
     merge = MergeMultiset(2, NO_ROWS, "merge", agreement=Agreement.first())
     event = ("a", 1)
     out = [*merge.on_batch(0, _rows(Insert(event, 0, 5), Insert(event, 0, 30), Punctuate(10))).batches]
@@ -429,8 +429,8 @@ def test_replicas_that_contradict_each_other_are_counted_and_the_output_keeps_it
     assert set(temporal_table_of(out)) == {TemporalEvent(("a", 1), 2, 9)}
 
 
-def test_a_broken_promise_is_refused_with_the_element() -> None:
-    """A row before the replica's own punctuation; rows out of order; an event told twice; an adjust."""
+def test_a_broken_guarantee_is_refused_with_the_element() -> None:
+    """A row before the replica's own punctuation; rows out of order; an event sent twice; an adjust."""
     with pytest.raises(BrokenPunctuation, match="insert"):
         MergeRevisedWithKey(1, NO_ROWS).on_batch(0, _rows(Punctuate(5), Insert(("a", 1), 4, 9)))
     with pytest.raises(BrokenPunctuation, match="adjust"):

@@ -40,17 +40,17 @@ def _words(payload: Hashable) -> tuple[int, ...]:
     return tuple(RowCodec(PAYLOAD).encode(row).words.tolist())
 
 
-def _said(emission: Emission) -> list[Element]:
+def _emitted(emission: Emission) -> list[Element]:
     for batch in emission.batches:
         batch.check()
     return [element for batch in emission.batches for element in elements_of(batch)]
 
 
-def _in_one_go(said: Iterable[Element]) -> list[Element]:
+def _in_one_go(emitted: Iterable[Element]) -> list[Element]:
     """What a call says that takes several punctuations at once: of its own punctuations the last one."""
-    told = list(said)
-    promises = [element for element in told if isinstance(element, Punctuate)]
-    return [element for element in told if not isinstance(element, Punctuate)] + promises[-1:]
+    elements = list(emitted)
+    guarantees = [element for element in elements if isinstance(element, Punctuate)]
+    return [element for element in elements if not isinstance(element, Punctuate)] + guarantees[-1:]
 
 
 def _cut(elements: Sequence[Element], rng: Random, most: int) -> Iterator[list[Element]]:
@@ -62,15 +62,15 @@ def _cut(elements: Sequence[Element], rng: Random, most: int) -> Iterator[list[E
 
 
 def _cleansed(elements: Sequence[Element], rng: Random, most: int = 5, *, restore: bool = False) -> list[Element]:
-    cleanse, said = SettleOperator(NO_ROWS), []
+    cleanse, emitted = SettleOperator(NO_ROWS), []
     for part in _cut(elements, rng, most):
         if restore:
             cleanse = SettleOperator(NO_ROWS, resume=cleanse.snapshot())
-        said += _said(cleanse.on_batch(0, batch_of(part, PAYLOAD)))
+        emitted += _emitted(cleanse.on_batch(0, batch_of(part, PAYLOAD)))
         cleanse.check()
-    said += _said(cleanse.on_end(0))
+    emitted += _emitted(cleanse.on_end(0))
     assert cleanse.buffered() == 0
-    return said
+    return emitted
 
 
 @given(table=any_tables(), seed=st.integers(0, 10**6), most=st.sampled_from([1, 4, 30]), restore=st.booleans())
@@ -81,12 +81,12 @@ def test_every_call_says_what_the_oracle_says(table: TemporalTable, seed: int, m
     for part in _cut(present(table, seed, _REVISED), rng, most):
         if restore:
             cleanse = SettleOperator(NO_ROWS, resume=cleanse.snapshot())
-        expected = [said for element in part for said in oracle.take(element)]
-        assert _said(cleanse.on_batch(0, batch_of(part, PAYLOAD))) == _in_one_go(expected)
+        expected = [emitted for element in part for emitted in oracle.take(element)]
+        assert _emitted(cleanse.on_batch(0, batch_of(part, PAYLOAD))) == _in_one_go(expected)
         cleanse.check()
         assert cleanse.buffered() == len(oracle.held())
         assert cleanse.idle_waiting_on() == (0 if oracle.held() else None)
-    assert _said(cleanse.on_end(0)) == oracle.end()
+    assert _emitted(cleanse.on_end(0)) == oracle.end()
     assert cleanse.buffered() == 0
 
 
@@ -96,7 +96,7 @@ def test_streams_that_say_the_same_are_settled_to_the_same_rows(
 ) -> None:
     """Whatever their disorder, their revisions and their punctuations: the same inserts in the same order."""
     one, other = (_cleansed(present(table, seed, _REVISED), Random(seed), restore=restore) for seed in seeds)
-    rows = [[said for said in told if isinstance(said, Insert)] for told in (one, other)]
+    rows = [[emitted for emitted in sent if isinstance(emitted, Insert)] for sent in (one, other)]
     assert rows[0] == rows[1]
     assert temporal_table_of(one) == table
 
@@ -123,11 +123,11 @@ def _rows(*elements: Element) -> Any:
 
 
 def test_a_frozen_event_waits_for_an_older_one_that_is_not() -> None:
-    """And the promise is held back to the start of that one."""
+    """And the guarantee is held back to the start of that one."""
     cleanse = SettleOperator(NO_ROWS)
-    told = _rows(Insert(("old", 1), 2, 50), Insert(("young", 1), 4, 6), Punctuate(20))
-    assert [str(one) for one in _said(cleanse.on_batch(0, told))] == ["punctuate(2)"]
-    done = _said(cleanse.on_batch(0, _rows(Adjust(("old", 1), 2, 50, 30), Punctuate(31))))
+    sent = _rows(Insert(("old", 1), 2, 50), Insert(("young", 1), 4, 6), Punctuate(20))
+    assert [str(one) for one in _emitted(cleanse.on_batch(0, sent))] == ["punctuate(2)"]
+    done = _emitted(cleanse.on_batch(0, _rows(Adjust(("old", 1), 2, 50, 30), Punctuate(31))))
     assert [str(one) for one in done] == [
         "insert(('old', 1), 2, 30)",
         "insert(('young', 1), 4, 6)",
@@ -138,24 +138,24 @@ def test_a_frozen_event_waits_for_an_older_one_that_is_not() -> None:
 def test_an_event_that_ends_at_the_punctuation_may_still_change() -> None:
     """As in temporal.freeze: only what ends before it is fully frozen."""
     cleanse = SettleOperator(NO_ROWS)
-    assert [str(one) for one in _said(cleanse.on_batch(0, _rows(Insert(("a", 1), 2, 9), Punctuate(9))))] == [
+    assert [str(one) for one in _emitted(cleanse.on_batch(0, _rows(Insert(("a", 1), 2, 9), Punctuate(9))))] == [
         "punctuate(2)"
     ]
-    assert [str(one) for one in _said(cleanse.on_batch(0, _rows(Punctuate(10))))] == [
+    assert [str(one) for one in _emitted(cleanse.on_batch(0, _rows(Punctuate(10))))] == [
         "insert(('a', 1), 2, 9)",
         "punctuate(10)",
     ]
 
 
 def test_an_event_that_was_taken_back_holds_nobody_up() -> None:
-    """It may also be told again."""
+    """It may also be sent again."""
     cleanse = SettleOperator(NO_ROWS)
     taken_back = _rows(Insert(("a", 1), 2, 50), Adjust(("a", 1), 2, 50, 2), Insert(("b", 1), 3, 4))
-    assert _said(cleanse.on_batch(0, taken_back)) == []
+    assert _emitted(cleanse.on_batch(0, taken_back)) == []
     assert cleanse.buffered() == 1
     cleanse.on_batch(0, _rows(Insert(("a", 1), 2, 8)))
     cleanse.check()
-    assert [str(one) for one in _said(cleanse.on_batch(0, _rows(Punctuate(9))))] == [
+    assert [str(one) for one in _emitted(cleanse.on_batch(0, _rows(Punctuate(9))))] == [
         "insert(('a', 1), 2, 8)",
         "insert(('b', 1), 3, 4)",
         "punctuate(9)",
@@ -189,10 +189,10 @@ def test_one_event_cannot_be_adjusted_twice_from_one_end() -> None:
         SettleOperator(NO_ROWS).on_batch(0, _rows(Insert(("a", 1), 2, 9), *twice))
     both = SettleOperator(NO_ROWS)
     both.on_batch(0, _rows(*[Insert(("a", 1), 2, 9)] * 2, *twice))
-    assert [str(one) for one in _said(both.on_end(0))] == ["insert(('a', 1), 2, 7)"] * 2 + ["punctuate(forever)"]
+    assert [str(one) for one in _emitted(both.on_end(0))] == ["insert(('a', 1), 2, 7)"] * 2 + ["punctuate(forever)"]
 
 
-def test_a_broken_promise_is_refused_with_the_element() -> None:
+def test_a_broken_guarantee_is_refused_with_the_element() -> None:
     """In the batch of the punctuation, and in a later one; an adjust of what is frozen, too."""
     with pytest.raises(BrokenPunctuation, match="insert"):
         SettleOperator(NO_ROWS).on_batch(0, _rows(Punctuate(5), Insert(("a", 1), 4, 9)))
@@ -202,7 +202,7 @@ def test_a_broken_promise_is_refused_with_the_element() -> None:
         cleanse.on_batch(0, _rows(Adjust(("a", 1), 2, 4, 9)))
 
 
-def test_payloads_of_every_kind_are_told_apart_exactly() -> None:
+def test_payloads_of_every_kind_are_distinguished_exactly() -> None:
     """Nulls, NaN, zeros, words, lists: an adjust finds the event with an equal payload, and only that one."""
     schema = pa.schema({"f": pa.float64(), "s": pa.string(), "l": pa.list_(pa.int64())})
     payloads: list[tuple[Any, ...]] = [
@@ -233,9 +233,9 @@ def test_rows_without_columns_are_events_too() -> None:
     """They are all equal, and differ in their times alone."""
     no_columns = pa.schema([])
     cleanse = SettleOperator(batch_of([], no_columns).payload)
-    told: list[Element] = [*[Insert((), 3, 9)] * 2, Insert((), 1, 4), Adjust((), 3, 9, 5), Punctuate(10)]
-    said = _said(cleanse.on_batch(0, batch_of(told, no_columns)))
-    assert [str(one) for one in said] == [
+    sent: list[Element] = [*[Insert((), 3, 9)] * 2, Insert((), 1, 4), Adjust((), 3, 9, 5), Punctuate(10)]
+    emitted = _emitted(cleanse.on_batch(0, batch_of(sent, no_columns)))
+    assert [str(one) for one in emitted] == [
         *("insert((), 1, 4)", "insert((), 3, 5)", "insert((), 3, 9)"),
         "punctuate(10)",
     ]
@@ -250,31 +250,31 @@ def test_many_events_in_every_order() -> None:
     events += [TemporalEvent(("same", 1), 20, 25)] * 2_000
     events += [TemporalEvent(("many ends", 1), 20, 25 + n) for n in range(300)]
     table = TemporalTable(events, FOREVER)
-    told = present(table, 3, Presentation(disorder=20, shuffle_ties=True, early_values=0.4, punctuations=0.01))
-    one = _cleansed_quickly(told, 700)
+    sent = present(table, 3, Presentation(disorder=20, shuffle_ties=True, early_values=0.4, punctuations=0.01))
+    one = _cleansed_quickly(sent, 700)
     assert temporal_table_of(one) == table
-    assert [(said.start, _words(said.payload), said.end) for said in one if isinstance(said, Insert)] == sorted(
-        (event.start, _words(event.payload), event.end) for event in table
-    )
+    assert [
+        (emitted.start, _words(emitted.payload), emitted.end) for emitted in one if isinstance(emitted, Insert)
+    ] == sorted((event.start, _words(event.payload), event.end) for event in table)
 
 
-def _cleansed_quickly(told: Sequence[Element], size: int) -> list[Element]:
-    cleanse, said = SettleOperator(NO_ROWS), []
-    for at in range(0, len(told), size):
-        said += _said(cleanse.on_batch(0, batch_of(told[at : at + size], PAYLOAD)))
+def _cleansed_quickly(sent: Sequence[Element], size: int) -> list[Element]:
+    cleanse, emitted = SettleOperator(NO_ROWS), []
+    for at in range(0, len(sent), size):
+        emitted += _emitted(cleanse.on_batch(0, batch_of(sent[at : at + size], PAYLOAD)))
         if at % 5 == 0:
             cleanse = SettleOperator(NO_ROWS, resume=cleanse.snapshot())
     cleanse.check()
-    return said + _said(cleanse.on_end(0))
+    return emitted + _emitted(cleanse.on_end(0))
 
 
 def test_memory_follows_what_is_held() -> None:
     """A long stream of which little is held at any time never takes much."""
     cleanse = SettleOperator(NO_ROWS)
     for first in range(0, 40_000, 100):
-        told: list[Element] = [Insert((f"word {n}", n), n, n + 50) for n in range(first, first + 100)]
-        told += [Adjust((f"word {n}", n), n, n + 50, n + 40) for n in range(first, first + 100)]
-        cleanse.on_batch(0, _rows(*told, Punctuate(first + 90)))
+        sent: list[Element] = [Insert((f"word {n}", n), n, n + 50) for n in range(first, first + 100)]
+        sent += [Adjust((f"word {n}", n), n, n + 50, n + 40) for n in range(first, first + 100)]
+        cleanse.on_batch(0, _rows(*sent, Punctuate(first + 90)))
     assert cleanse.buffered() <= 150
     state = cleanse.snapshot()
     assert len(state.events.nodes) <= 2_048

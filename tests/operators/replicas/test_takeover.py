@@ -1,4 +1,4 @@
-"""Who leads among replicas that a column tells apart, and at which row another takes over."""
+"""Who leads among replicas that a column distinguishes, and at which row another takes over."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ def test_leaders_bring_others_to_lead_until_none_is_left_whom_they_could(replica
         if not more:
             break
         leaders |= more
-    assert leaders_among([one for one, _ in replicas], [said for _, said in replicas]) == sorted(leaders)
+    assert leaders_among([one for one, _ in replicas], [complete for _, complete in replicas]) == sorted(leaders)
 
 
-def test_a_leader_must_have_promised_a_tick_more_than_another_tells_everything_from() -> None:
+def test_a_leader_must_have_guaranteed_a_tick_more_than_another_sends_everything_from() -> None:
     """At that very time an event right before it may still hold the output back, in the shard that has it."""
     assert leaders_among([BEGINNING, 10], [10, 50]) == [0]
     assert leaders_among([BEGINNING, 10], [11, 50]) == [0, 1]

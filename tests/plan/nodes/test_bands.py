@@ -1,4 +1,4 @@
-"""Plan nodes of the Impatience framework: where rows are judged, what a banded aggregate says of itself and refuses."""
+"""Plan nodes of the Impatience framework: where rows are split, what a banded aggregate says of itself and refuses."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def _verbs(node: Node) -> list[str]:
     return chain
 
 
-# ---- where rows are judged ------------------------------------------------------------------------------------------
+# ---- where rows are checked ------------------------------------------------------------------------------------------
 
 
-def test_rows_without_windows_are_judged_last() -> None:
-    """Filters before the bands stay before them: what is filtered out is not judged."""
+def test_rows_without_windows_are_checked_last() -> None:
+    """Filters before the bands stay before them: what is filtered out is not checked."""
     (band,) = _sorted_bands(_ROWS.where(nw.col("v") > 3).select("v"))
     assert _verbs(band) == ["sort", "punctuate", "select", "where", "source"]
 
 
-def test_rows_are_judged_and_sorted_before_the_first_window() -> None:
+def test_rows_are_checked_and_sorted_before_the_first_window() -> None:
     """By the times that they came with; the window and all that was written behind it follow, in every band."""
     stream = _ROWS.where(nw.col("v") > 3).tumbling(10).select("v").sliding(40).where(nw.col("v") < 9)
     bands = _sorted_bands(stream, 1, 5, 9)
@@ -76,10 +76,10 @@ def test_rows_are_judged_and_sorted_before_the_first_window() -> None:
 
 
 def test_windows_that_lose_the_order_come_before_the_sort() -> None:
-    """Rows are judged before them all the same."""
+    """Rows are checked before them all the same."""
     stream = _ROWS.tumbling(10).select("v").hopping(40, 20).where(nw.col("v") < 9)
-    for band, judged in zip(_sorted_bands(stream, 1, 5), (["punctuate"], ["output", "punctuate"]), strict=True):
-        assert _verbs(band) == ["sort", "where", "hopping", "select", "tumbling", *judged, "source"]
+    for band, checked in zip(_sorted_bands(stream, 1, 5), (["punctuate"], ["output", "punctuate"]), strict=True):
+        assert _verbs(band) == ["sort", "where", "hopping", "select", "tumbling", *checked, "source"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_windows_behind_a_step_of_another_kind_are_windows_of_its_own_times() ->
     assert _verbs(band)[:4] == ["sort", "hopping", "punctuate", "aggregate"]
 
 
-def test_late_rows_have_the_columns_of_the_rows_that_were_judged() -> None:
+def test_late_rows_have_the_columns_of_the_rows_that_were_checked() -> None:
     """Those before the window."""
     (band,) = _sorted_bands(_ROWS.select("v").tumbling(10))
     (step,) = (node for node in walk(band) if isinstance(node, Punctuate))
@@ -110,12 +110,12 @@ def test_late_rows_have_the_columns_of_the_rows_that_were_judged() -> None:
 
 def test_the_first_band_is_the_main_output() -> None:
     """The others are side outputs, in order."""
-    judged, *others = (band.inputs[0] for band in _sorted_bands(_ROWS, 1, 5, 9))
-    assert isinstance(judged, Punctuate)
-    assert outputs_of(judged, 1) == [judged]
+    checked, *others = (band.inputs[0] for band in _sorted_bands(_ROWS, 1, 5, 9))
+    assert isinstance(checked, Punctuate)
+    assert outputs_of(checked, 1) == [checked]
     for number, band in enumerate(others, 1):
         assert isinstance(band, SideOutput)
-        assert (band.step, band.output) == (judged, band_output(number))
+        assert (band.step, band.output) == (checked, band_output(number))
 
 
 # ---- the banded aggregate -------------------------------------------------------------------------------------------

@@ -377,7 +377,7 @@ def test_a_pipeline_that_cannot_work_is_refused_when_it_is_built(name: str) -> N
 
 @pytest.mark.parametrize("latent_first", [True, False])
 def test_a_union_of_stamped_and_latent_streams_is_refused(latent_first: bool) -> None:
-    """Which is which is said rightly, in whatever order they were given."""
+    """Which is which is named rightly, in whatever order they were given."""
     latent, stamped = sw.unstamped(_ROWS, name="plain"), sw.arrivals(_ROWS, name="stamped")
     streams = (latent, stamped) if latent_first else (stamped, latent)
     with pytest.raises(PlanError, match=r"(?s)union") as refused:
@@ -414,7 +414,7 @@ def test_a_walk_visits_every_node_once_inputs_first() -> None:
 
 
 def test_steps_of_a_kind_are_numbered() -> None:
-    """So that messages and counters can tell them apart."""
+    """So that messages and counters can distinguish them."""
     stream = _ordered().where(nw.col("ok")).where(nw.col("v") > 1)
     assert list(name_steps(stream.node).values())[-2:] == ["where#1", "where#2"]
 

@@ -77,7 +77,7 @@ def test_moving_late_rows_makes_less_known() -> None:
 
 
 def test_bands_and_diverted_rows_are_side_outputs() -> None:
-    """Bands are like the main output; late rows have their own columns and promise nothing."""
+    """Bands are like the main output; late rows have their own columns and guarantee nothing."""
     step = _punctuate(_NUMBERED, 1, 2, 3)
     band = (step.schema, step.properties)
     late = (late_schema(_NUMBERED.schema), _NUMBERED.properties.replace(punctuated=False))
@@ -91,8 +91,8 @@ def test_it_builds_an_operator_that_goes_on_from_a_snapshot() -> None:
     rows = EventBatch.inserts(pa.record_batch({"x": ["a", "b"]}), [1_500_000, 2_000_000])
     operator = step.build("punctuate#1")
     operator.on_batch(0, rows.slice(0, 1))
-    (said,) = step.build("punctuate#1", operator.snapshot()).on_batch(0, rows.slice(1, 2)).batches
-    assert said.punctuations().tolist() == [1_999_999]
+    (emitted,) = step.build("punctuate#1", operator.snapshot()).on_batch(0, rows.slice(1, 2)).batches
+    assert emitted.punctuations().tolist() == [1_999_999]
 
 
 @pytest.mark.parametrize("patiences", [(), (-1,), (5, 5), (5, 3), (0, FOREVER + 1)])
@@ -123,7 +123,7 @@ def test_a_cadence_of_the_other_kind_of_time_is_refused() -> None:
 
 
 def test_events_without_times_or_with_revisions_are_refused() -> None:
-    """There is nothing to judge them by, or no end of judging."""
+    """There is nothing to check them by, or no end of checking."""
     with pytest.raises(PlanError, match="punctuate needs times"):
         _punctuate(sw.unstamped([{"x": "a"}]).node)
     with pytest.raises(PlanError, match="events are revised"):
@@ -178,7 +178,7 @@ def test_a_sort_of_what_is_never_complete_or_revised_is_refused() -> None:
         Sort(_Known(_NUMBERED, Properties(insert_only=False)))
 
 
-def test_late_rows_are_not_adjusted_to_times_that_their_column_cannot_tell() -> None:
+def test_late_rows_are_not_adjusted_to_times_that_their_column_cannot_know() -> None:
     """Two bounds within a day would be shown as the same date."""
     days = sw.stream(pa.table({"at": pa.array([1, 2], pa.date32())}), time="at")
     with pytest.raises(BadDuration, match="whole 1d"):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PAYLOAD = pa.schema({"user": pa.string(), "v": pa.int64()})
 _ROWS = pa.schema([pa.field("at", pa.int64()), *_PAYLOAD])
 _TOP = pa.schema({"user": pa.string()})
-_DOUBT = "a replica may have been cut off: that it ends does not mean that it is complete"
+_UNTRUSTED = "a replica may have been cut off: that it ends does not mean that it is complete"
 
 
 def _disordered(name: str) -> sw.DisorderedStream:
@@ -102,7 +102,7 @@ def test_example_2_operators_enforce_properties() -> None:
     goes = "an event goes out when its end cannot change any more, and all that began before it have gone"
     assert _explained(settled)[:4] == [
         ("merge_replicas#1 of 2, case R1", "ordered, intervals", Case.R1.value),
-        ("untrusted_end#1", "ordered, intervals", _DOUBT),
+        ("untrusted_end#1", "ordered, intervals", _UNTRUSTED),
         ("settle#1", "ordered, intervals", goes),
         (
             "source#1 blue time=at until=until",
@@ -119,7 +119,7 @@ def test_example_3_windowed_aggregates_are_strictly_ordered() -> None:
     sent = "a window is sent when its start is complete; partial results are held, not events"
     assert _explained(merged)[:4] == [
         ("merge_replicas#1 of 2, case R0", "strictly ordered, windows, keyed", Case.R0.value),
-        ("untrusted_end#1", "strictly ordered, windows, keyed", _DOUBT),
+        ("untrusted_end#1", "strictly ordered, windows, keyed", _UNTRUSTED),
         ("aggregate#1 n=count()", "strictly ordered, windows, keyed", sent),
         ("tumbling#1 size=10", "ordered, windows", "rewrites start and end, row by row: needs no order"),
     ]
@@ -137,7 +137,7 @@ def test_example_4_several_answers_for_each_window_of_an_ordered_stream_have_tie
     assert _case(merged) is Case.R1
     assert _explained(merged)[:5] == [
         ("merge_replicas#1 of 2, case R1", "ordered, windows", Case.R1.value),
-        ("untrusted_end#1", "ordered, windows", _DOUBT),
+        ("untrusted_end#1", "ordered, windows", _UNTRUSTED),
         ("map_windows#1 _two_best", "ordered, windows", best[0].node.reason()),
         ("hopping#1 size=20 hop=10", "disordered, windows, punctuated, keyed", best[0].node.inputs[0].reason()),
         ("select#1 user=n, v=n", "strictly ordered, windows, keyed", hourly[0].node.reason()),
@@ -155,9 +155,9 @@ def test_example_4_top_rows_are_in_rank_order_whatever_the_order_of_the_rows() -
         merged = sw.merge_replicas(*best)
         assert _case(merged) is Case.R1
         assert _explained(merged)[2][0] == "top_rows#1 2 by v"
-    judged = [_disordered(name).tumbling(10).sort(patience=5).top_rows(3, by="v") for name in ("blue", "green")]
-    assert _case(sw.merge_replicas(*judged)) is Case.R1
-    assert _case(sw.merge_replicas(*(one.select("user") for one in judged))) is Case.R1
+    checked = [_disordered(name).tumbling(10).sort(patience=5).top_rows(3, by="v") for name in ("blue", "green")]
+    assert _case(sw.merge_replicas(*checked)) is Case.R1
+    assert _case(sw.merge_replicas(*(one.select("user") for one in checked))) is Case.R1
     free = [_ordered(name).tumbling(10).map_windows(_spread, any_order=True) for name in ("blue", "green")]
     assert _case(sw.merge_replicas(*free)) is Case.R1
     assert _case(sw.merge_replicas(*(_ordered(n).tumbling(10).map_windows(_spread) for n in ("a", "b")))) is Case.R4
@@ -170,14 +170,14 @@ def test_example_5_grouped_aggregates_over_ordered_streams_have_a_key() -> None:
     sent = "a window is sent when its start is complete; partial results are held, not events"
     assert _explained(merged)[:4] == [
         ("merge_replicas#1 of 2, case R2", "ordered, windows, keyed", Case.R2.value),
-        ("untrusted_end#1", "ordered, windows, keyed", _DOUBT),
+        ("untrusted_end#1", "ordered, windows, keyed", _UNTRUSTED),
         ("aggregate#1 n=count() by user", "ordered, windows, keyed", sent),
         ("tumbling#1 size=10", "ordered, windows", "rewrites start and end, row by row: needs no order"),
     ]
 
 
 def test_example_6_grouped_aggregates_over_disordered_streams_are_revised() -> None:
-    """Answers that do not wait: R3. Told as they come, and revised, or when they are final."""
+    """Answers that do not wait: R3. Emitted as they come, and revised, or when they are final."""
     early = [
         _disordered(name).tumbling(10).group_by("user").aggregate_early(patience=5, n=sw.count())
         for name in ("blue", "green")
@@ -187,7 +187,7 @@ def test_example_6_grouped_aggregates_over_disordered_streams_are_revised() -> N
     why = f"{Case.R3.value}; emitted when enough replicas have it (one of them), revisions: none"
     assert _explained(merged)[:3] == [
         ("merge_replicas#1 of 2, case R3, emit=by_quorum", facts, why),
-        ("untrusted_end#1", facts, _DOUBT),
+        ("untrusted_end#1", facts, _UNTRUSTED),
         ("aggregate_early#1 n=count() by user", facts, early[0].node.reason()),
     ]
     assert _case(sw.merge_replicas(*early)) is Case.R3
@@ -200,7 +200,7 @@ def test_rows_that_are_declared_to_have_a_key_are_merged_by_it() -> None:
     declared = "declared to have a key; the first event that comes twice is an error"
     assert _explained(merged)[:3] == [
         ("merge_replicas#1 of 2, case R2", "ordered, points, keyed", Case.R2.value),
-        ("untrusted_end#1", "ordered, points, keyed", _DOUBT),
+        ("untrusted_end#1", "ordered, points, keyed", _UNTRUSTED),
         ("assume_keyed#1", "ordered, points, keyed", declared),
     ]
     assert merged.properties.keyed
@@ -230,7 +230,7 @@ def test_the_order_of_ties_is_kept_by_some_steps_and_lost_by_others() -> None:
 
 
 def test_replicas_that_come_and_go_are_merged_event_by_event() -> None:
-    """Also those that are strictly ordered: what one tells beyond its time must not silence the others."""
+    """Also those that are strictly ordered: what one sends beyond its time must not silence the others."""
     blue, green = _counts(_ordered("blue")), _counts(_ordered("green"))
     merged = sw.merge_replicas(blue, green, standby=[green])
     assert _case(merged) is Case.R3
@@ -243,7 +243,7 @@ def test_replicas_that_come_and_go_are_merged_event_by_event() -> None:
     assert _case(sw.merge_replicas(*rows, attachable=True)) is Case.R4
 
 
-def test_what_a_merge_tells_depends_on_the_agreement() -> None:
+def test_what_a_merge_sends_depends_on_the_agreement() -> None:
     """Frozen events are final; others may be revised. Where replicas come in order there is nothing to choose."""
     replicas = _changes("blue", keyed=True), _changes("green", keyed=True)
     frozen = sw.merge_replicas(*replicas)
@@ -261,7 +261,7 @@ def test_what_a_merge_tells_depends_on_the_agreement() -> None:
 
 
 def test_what_was_chosen_stands_in_the_plan() -> None:
-    """So that a snapshot is not resumed by a merge that would have told other things."""
+    """So that a snapshot is not resumed by a merge that would have sent other things."""
     agreement = Agreement.quorum_of(0.5).revising(Revise.LEADING).lagging(3)
     for keyed, case in ((True, "R3"), (False, "R4")):
         replicas = _changes("blue", keyed=keyed), _changes("green", keyed=keyed)

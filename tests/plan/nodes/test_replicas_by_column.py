@@ -1,4 +1,4 @@
-"""What is known of replicas that a column tells apart, what explain() says, and what is refused when it is written."""
+"""What is known of replicas that a column distinguishes, what explain() says, and what is refused when written."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def _refused(stream: sw.DisorderedStream, error: type[PlanError] = PlanError, **
 
 def test_a_column_that_is_not_there_is_refused() -> None:
     """With those that are."""
-    said = _refused(_stream(), SchemaMismatch, by="source")
-    assert said.splitlines() == [
+    refusal = _refused(_stream(), SchemaMismatch, by="source")
+    assert refusal.splitlines() == [
         "merge_replicas names a column that is not there",
         "    asked for  source",
         "    there are  at, until, k, replica",
@@ -113,44 +113,44 @@ def test_a_column_that_is_not_there_is_refused() -> None:
 @pytest.mark.parametrize("by", ["at", "until"])
 def test_a_time_is_no_replica(by: str) -> None:
     """Neither the start nor the end."""
-    said = _refused(_stream(), SchemaMismatch, by=by)
-    assert said.splitlines() == [
+    refusal = _refused(_stream(), SchemaMismatch, by=by)
+    assert refusal.splitlines() == [
         "merge_replicas cannot use a time column to name replicas",
         f"    by  {by}",
         "    hint: name the column that says which replica a row is from",
     ]
 
 
-def test_values_that_cannot_be_told_apart_are_refused() -> None:
+def test_values_that_cannot_be_distinguished_are_refused() -> None:
     """Lists and the like."""
     table = pa.schema({"at": pa.int64(), "replica": pa.list_(pa.int64())}).empty_table()
-    said = _refused(sw.stream(table, time="at"), SchemaMismatch, patience=3)
-    assert said.startswith("merge_replicas cannot use the type of a column")
-    assert said.endswith("hint: compute a name for each replica with select()")
+    refusal = _refused(sw.stream(table, time="at"), SchemaMismatch, patience=3)
+    assert refusal.startswith("merge_replicas cannot use the type of a column")
+    assert refusal.endswith("hint: compute a name for each replica with select()")
 
 
 def test_times_that_are_given_here_are_refused() -> None:
     """By the clock on arrival, or where a step needs them."""
     source = sw.PushSource({"replica": pa.string()}, name="live")
     for stream in (sw.arrivals(source), sw.unstamped(source)):
-        said = _refused(sw.DisorderedStream(stream.node))
-        assert said.startswith(
+        refusal = _refused(sw.DisorderedStream(stream.node))
+        assert refusal.startswith(
             "merge_replicas needs event times from the source, and these rows are stamped on arrival"
         )
 
 
-def test_promises_by_the_clock_are_refused() -> None:
+def test_guarantees_by_the_clock_are_refused() -> None:
     """A replica that has died would make them, too."""
     source = sw.PushSource({"at": pa.timestamp("us", "UTC"), "replica": pa.string()}, name="live")
-    said = _refused(sw.stream(source, time="at", punctuations=sw.Punctuations.on_demand(skew="1s")))
-    assert said.startswith("a dead replica would keep advancing by the clock, and make the rows of the others late")
+    refusal = _refused(sw.stream(source, time="at", punctuations=sw.Punctuations.on_demand(skew="1s")))
+    assert refusal.startswith("a dead replica would keep advancing by the clock, and make the rows of the others late")
 
 
 def test_revised_streams_are_refused() -> None:
-    """Their events cannot be judged by when they come."""
+    """Their events cannot be checked by when they come."""
     changes = sw.changes(change_schema(_ROWS.remove(0).remove(0)).empty_table(), time="at", until="until")
-    said = _refused(sw.DisorderedStream(changes.node), patience=3)
-    assert said.splitlines() == [
+    refusal = _refused(sw.DisorderedStream(changes.node), patience=3)
+    assert refusal.splitlines() == [
         "a patience cannot follow a stream whose events are revised",
         "    hint: apply the revisions first",
     ]
@@ -158,8 +158,8 @@ def test_revised_streams_are_refused() -> None:
 
 def test_windows_come_after_the_merge() -> None:
     """Patience is meant for the times that rows came with."""
-    said = _refused(_stream().tumbling("1h").where(nw.col("k") == "a"))
-    assert said.splitlines() == [
+    refusal = _refused(_stream().tumbling("1h").where(nw.col("k") == "a"))
+    assert refusal.splitlines() == [
         "merge_replicas(by=...) must come before windows are assigned",
         "    stream  tumbling size=1h",
         "    hint: merge_replicas(by=..., patience=...) first, then assign windows",

@@ -46,25 +46,25 @@ _ALL: dict[str, Callable[[sw.DisorderedStream], list[Stream]]] = {
 }
 
 
-def _judges(*streams: Stream) -> list[Punctuate]:
+def _checks(*streams: Stream) -> list[Punctuate]:
     return [
         one for one in walk(*optimized_in_process(*(stream.node for stream in streams))) if isinstance(one, Punctuate)
     ]
 
 
 @pytest.mark.parametrize("name", _LAST_ONLY)
-def test_only_the_last_punctuation_of_a_batch_is_said_to_steps_that_obey_no_other(name: str) -> None:
+def test_only_the_last_punctuation_of_a_batch_is_emitted_to_steps_that_obey_no_other(name: str) -> None:
     """Whatever lies between, and however many read them."""
-    assert [judge.only_last for judge in _judges(*_LAST_ONLY[name](_rows()))] == [True]
+    assert [check.only_last for check in _checks(*_LAST_ONLY[name](_rows()))] == [True]
 
 
-def test_who_tells_punctuations_apart_gets_all() -> None:
-    """Early answers are told between punctuations."""
-    assert [judge.only_last for judge in _judges(*_ALL["early"](_rows()))] == [False]
+def test_who_distinguishes_punctuations_gets_all() -> None:
+    """Early answers are emitted between punctuations."""
+    assert [check.only_last for check in _checks(*_ALL["early"](_rows()))] == [False]
 
 
 def _as_written_otherwise(*roots: Node) -> list[Node]:
-    """The plan with every punctuation said."""
+    """The plan with every punctuation emitted."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("slackwater.plan.rewrites.optimizer.with_last_punctuations", lambda *nodes: list(nodes))
         return optimized_in_process(*roots)
@@ -85,7 +85,7 @@ def test_the_same_comes_out(name: str, times: list[int], batch: int) -> None:
     assert tables[0] == tables[1]
 
 
-def test_a_plan_without_a_judge_stays_the_same() -> None:
+def test_a_plan_without_a_check_stays_the_same() -> None:
     """The very same nodes."""
     node = _rows().where(nw.col("v") > 0).node
     assert with_last_punctuations(node) == [node]

@@ -43,7 +43,7 @@ def _sorts(*streams: Stream) -> int:
 
 _UNSORTED: dict[str, Callable[[], Stream]] = {
     "tumbling": lambda: _events().sort(5).tumbling(10).group_by("k").aggregate(n=sw.count()),
-    "judged by windows": lambda: _events().tumbling(10).sort(5).group_by("k").aggregate(n=sw.count()),
+    "late by windows": lambda: _events().tumbling(10).sort(5).group_by("k").aggregate(n=sw.count()),
     "steps between": lambda: _events().sort(5).where(nw.col("v") > 0).tumbling(10).select("v").aggregate(n=sw.count()),
     "no windows": lambda: _events().sort(5).aggregate(n=sw.count()),
     "hopping without keys": lambda: _events().sort(5).hopping(10, 5).aggregate(n=sw.count()),
@@ -118,7 +118,7 @@ def test_answers_come_as_with_the_sort(
 ) -> None:
     """After every push the same rows in the same order, the same late rows, and as many counted; at the end all."""
 
-    def told() -> list[Any]:
+    def emitted() -> list[Any]:
         source = sw.PushSource(_SCHEMA)
         windows = window(sw.stream(source, time="at"), {"patience": patience, "every": every, "late": late})
         answers: list[pa.RecordBatch] = []
@@ -135,7 +135,7 @@ def test_answers_come_as_with_the_sort(
         late_counted = sum(counters.late for counters in query.counters().values())
         return [after_each, [row for part in late_rows for row in part.to_pylist()], late_counted]
 
-    without = told()
+    without = emitted()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rewrites, "without_needless_sorts", lambda *roots: list(roots))
-        assert without == told()
+        assert without == emitted()

@@ -150,7 +150,7 @@ def test_answers_are_those_of_windows(
         stream = events.hopping(*window, offset=offset).group_by(*keys).aggregate(**_AGGREGATES)
         return source, stream.open(answers.append, clock=sw.ManualClock(), resume=resume)
 
-    def told() -> Any:
+    def emitted() -> Any:
         answers: list[pa.RecordBatch] = []
         after_each = []
         source, query = opened(answers)
@@ -168,7 +168,7 @@ def test_answers_are_those_of_windows(
             return str(refusal)
         return [*after_each, str([row for part in answers for row in part.to_pylist()])]
 
-    in_panes = told()
+    in_panes = emitted()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rewrites, "in_panes", lambda *roots: list(roots))
-        assert in_panes == told()
+        assert in_panes == emitted()

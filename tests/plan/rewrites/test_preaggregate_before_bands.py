@@ -1,4 +1,4 @@
-"""Which plans deal groups to bands instead of rows, and that they say the same."""
+"""Which plans split groups to bands instead of rows, and that they say the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _rows(**options: Any) -> sw.DisorderedStream:
     return sw.stream(sw.PushSource(_SCHEMA), time="at", **options)
 
 
-_DEALING_GROUPS: dict[str, Callable[[], Sequence[Any]]] = {
+_SPLITTING_GROUPS: dict[str, Callable[[], Sequence[Any]]] = {
     "late rows diverted": lambda: _rows().tumbling(10).in_bands(2, 9, n=sw.count()),
     "late rows dropped": lambda: _rows().tumbling(10).in_bands(2, 9, late=sw.Late.drop(), n=sw.count()),
     "late rows moved": lambda: _rows().tumbling(10).in_bands(2, 9, late=sw.Late.adjust(), n=sw.count()),
@@ -45,7 +45,7 @@ _DEALING_GROUPS: dict[str, Callable[[], Sequence[Any]]] = {
     "columns chosen": lambda: _rows().tumbling(10).select("k", w=nw.col("v") + 1).in_bands(2, 9, n=sw.count()),
     "one band": lambda: _rows().tumbling(10).group_by("k").in_bands(5, n=sw.count()),
 }
-_DEALING_ROWS: dict[str, Callable[[], Sequence[Any]]] = {
+_SPLITTING_ROWS: dict[str, Callable[[], Sequence[Any]]] = {
     "no windows": lambda: _rows().in_bands(2, 9, n=sw.count()),
     "windows that overlap": lambda: _rows().hopping(10, 5).in_bands(2, 9, n=sw.count()),
     "rows left out behind the window": lambda: _rows().tumbling(10).where(nw.col("v") > 0).in_bands(2, n=sw.count()),
@@ -54,31 +54,31 @@ _DEALING_ROWS: dict[str, Callable[[], Sequence[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", _DEALING_GROUPS)
-def test_groups_are_dealt_where_whole_windows_are_judged(name: str) -> None:
+@pytest.mark.parametrize("name", _SPLITTING_GROUPS)
+def test_groups_are_split_where_whole_windows_are_checked(name: str) -> None:
     """By one step, whatever becomes of late rows; answers keep their columns."""
-    written = _DEALING_GROUPS[name]()
+    written = _SPLITTING_GROUPS[name]()
     run = optimized_in_process(*(stream.node for stream in written))
     assert sum(isinstance(node, PunctuateGroups) for node in walk(*run)) == 1
     assert [node.schema for node in run] == [stream.node.schema for stream in written]
     assert [node.properties for node in run] == [stream.node.properties for stream in written]
 
 
-@pytest.mark.parametrize("name", _DEALING_ROWS)
-def test_rows_are_dealt_in_all_other_plans(name: str) -> None:
+@pytest.mark.parametrize("name", _SPLITTING_ROWS)
+def test_rows_are_split_in_all_other_plans(name: str) -> None:
     """They stay as they were planned."""
-    nodes = list(walk(*optimized_in_process(*(stream.node for stream in _DEALING_ROWS[name]()))))
+    nodes = list(walk(*optimized_in_process(*(stream.node for stream in _SPLITTING_ROWS[name]()))))
     assert not any(isinstance(node, PunctuateGroups) for node in nodes)
 
 
-def test_late_rows_are_read_from_the_step_that_judges_groups() -> None:
-    """As one who reads them in the same query must: there is one judge, and no late row is told twice."""
+def test_late_rows_are_read_from_the_step_that_checks_groups() -> None:
+    """As one who reads them in the same query must: lateness is decided once, and no late row is emitted twice."""
     bands = _rows().tumbling(10).in_bands(2, 9, n=sw.count())
     nodes = list(walk(*optimized_in_process(bands[0].node, bands[0].late.node)))
     assert [type(node) for node in nodes if isinstance(node, Punctuate)] == [PunctuateGroups]
 
 
-def test_rows_are_dealt_where_somebody_reads_them() -> None:
+def test_rows_are_split_where_somebody_reads_them() -> None:
     """A step that reads the rows of a band, beside the aggregate, needs rows."""
     counted = optimized(_rows().tumbling(10).in_bands(2, 9, n=sw.count())[0].node)[0]
     for also_read in counted.inputs:
@@ -117,7 +117,7 @@ _TIMES = st.one_of(st.integers(0, 60), st.integers(-(2**63) + 1, -(2**63) + 12))
     every=st.sampled_from([sw.Every.rows(1), sw.Every.rows(5), sw.Every.time(7), sw.Every.batch()]),
     keys=st.sampled_from([(), ("k",)]),
 )
-def test_dealing_groups_says_what_dealing_rows_does(
+def test_splitting_groups_says_what_splitting_rows_does(
     rows: list[dict[str, Any]], late: sw.Late, every: sw.Every, keys: tuple[str, ...]
 ) -> None:
     """All answers, all late rows, and how many they are; also where a late row lies before all windows."""

@@ -36,8 +36,8 @@ def _run(streams: Sequence[Any]) -> list[Node]:
     return preaggregate(Placement.MAP_SIDE, *optimized(*(stream.node for stream in streams)))
 
 
-def test_windows_and_sums_come_before_the_judgement() -> None:
-    """A judge that counts groups by the events they stand for; the answers have the columns that they had."""
+def test_windows_and_sums_come_before_the_check() -> None:
+    """What splits by lateness counts groups by their events; the answers have the columns that they had."""
     written = _bands(_rows().tumbling(10).group_by("k"))
     first, second = _run(written)
     verbs = ["source", "select", "tumbling", "preaggregate", "punctuate", "output", "in_bands", "output"]
@@ -45,10 +45,10 @@ def test_windows_and_sums_come_before_the_judgement() -> None:
     assert [one.schema for one in (first, second)] == [one.node.schema for one in written]
     assert [one.properties for one in (first, second)] == [one.node.properties for one in written]
     assert isinstance(first, BandedAggregate)
-    judge, summed_up = first.bands[0], next(node for node in walk(first) if isinstance(node, PreaggregatedRows))
-    assert isinstance(judge, Punctuate)
-    assert judge.event_count_column == summed_up.groups.event_count_column
-    assert judge.patiences == (2, 9)
+    check, summed_up = first.bands[0], next(node for node in walk(first) if isinstance(node, PreaggregatedRows))
+    assert isinstance(check, Punctuate)
+    assert check.event_count_column == summed_up.groups.event_count_column
+    assert check.patiences == (2, 9)
 
 
 _SUMMED_UP: dict[str, Callable[[], Sequence[Any]]] = {
@@ -73,7 +73,7 @@ _NOT_SUMMED_UP: dict[str, Callable[[], Sequence[Any]]] = {
 
 
 @pytest.mark.parametrize("name", _SUMMED_UP)
-def test_rows_are_summed_up_where_whole_windows_are_judged(name: str) -> None:
+def test_rows_are_summed_up_where_whole_windows_are_late(name: str) -> None:
     """Once, however many bands there are."""
     nodes = list(walk(*_run(_SUMMED_UP[name]())))
     assert sum(isinstance(node, PreaggregatedRows) for node in nodes) == 1

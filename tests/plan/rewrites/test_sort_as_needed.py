@@ -82,7 +82,7 @@ def test_a_step_that_treats_each_row_by_itself_runs_before_the_sort(step: str) -
 
 @pytest.mark.parametrize("step", _STAYS)
 def test_a_step_that_needs_order_or_loses_it_runs_after_the_sort(step: str) -> None:
-    """Hopping deals one row to several windows, and says what is complete by their order."""
+    """Hopping puts one row into several windows, and says what is complete by their order."""
     assert _verbs(_STAYS[step](_sorted())) == [[step, "sort", "punctuate", "source"]]
 
 
@@ -111,7 +111,7 @@ def test_every_sort_of_a_plan_is_moved_for_itself() -> None:
 
 
 def test_the_punctuation_stays_where_it_was_written() -> None:
-    """A filter before it decides which rows are judged, one behind it does not."""
+    """A filter before it decides which rows are checked, one behind it does not."""
     stream = sw.stream(_rows(3, 1, 2), time="at").where(nw.col("v") > 0).sort(5).where(nw.col("v") > 1)
     assert _verbs(stream) == [["sort", "where", "punctuate", "where", "source"]]
 
@@ -303,22 +303,22 @@ def _nodes(stream: Stream, kind: type[Node]) -> list[Node]:
 
 
 @given(times=st.lists(st.integers(0, 30), max_size=25), pipeline=_pipelines())
-def test_windows_before_the_sort_are_judged_whole_and_sorted_as_windows_behind_it(
+def test_windows_before_the_sort_are_checked_whole_and_sorted_as_windows_behind_it(
     times: list[int], pipeline: _Pipeline
 ) -> None:
     """Patience counts by the times that events came with; what is not late is as in sort().tumbling()."""
     rows = _rows(*times)
     before = sw.stream(rows, time="at").tumbling(7).sort(5)
     assert all(node.inputs[0].schema.columns == ("at", "k", "v") for node in _nodes(before, Punctuate))
-    judged = pipeline.behind(before).run()
+    checked = pipeline.behind(before).run()
     cadence, windows = default_cadence(5, calendar=False).resolved(calendar=False), Tumbling(7)
     inserts = [Insert((place,), at, at + 1) for place, at in enumerate(times)]
-    dealt = punctuate_oracle([inserts], [5], cadence, sw.Late.divert(), points=True, windows=windows)
-    late: list[Any] = [row.payload for row in dealt.diverted]
+    split = punctuate_oracle([inserts], [5], cadence, sw.Late.divert(), points=True, windows=windows)
+    late: list[Any] = [row.payload for row in split.diverted]
     in_time = pa.array([place not in {payload[0] for payload in late} for place in range(len(times))], pa.bool_())
     behind = pipeline.behind(sw.stream(rows.filter(in_time), time="at").sort().tumbling(7)).run()
-    assert judged.table.to_pylist() == behind.table.to_pylist()
-    told = judged.late.to_pylist()
-    assert [(row["at"], row["late_bound"], row["late_by"]) for row in told] == [
+    assert checked.table.to_pylist() == behind.table.to_pylist()
+    late_rows = checked.late.to_pylist()
+    assert [(row["at"], row["late_bound"], row["late_by"]) for row in late_rows] == [
         (times[place], bound, by) for place, bound, by in late
     ]

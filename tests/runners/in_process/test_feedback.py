@@ -64,13 +64,13 @@ def _keep(kept: list[dict[str, Any]]) -> Callable[[pa.RecordBatch], None]:
 
 
 @pytest.mark.parametrize("same_tie_order", [False, True])
-def test_a_replica_far_behind_is_spared_what_the_other_has_told(same_tie_order: bool) -> None:
-    """Its function is asked about few of its rows, and the merged stream is what each would have told alone."""
+def test_a_replica_far_behind_is_spared_what_the_other_has_sent(same_tie_order: bool) -> None:
+    """Its function is asked about few of its rows, and the merged stream is what each would have sent alone."""
     (ahead, fast), (behind, slow) = _replica("ahead"), _replica("behind")
     quick, dear = _Costly(), _Costly()
     merged = sw.merge_replicas(fast.where(quick), slow.where(dear), same_tie_order=same_tie_order)
-    told: list[dict[str, Any]] = []
-    query = merged.open(_keep(told), clock=sw.ManualClock())
+    emitted: list[dict[str, Any]] = []
+    query = merged.open(_keep(emitted), clock=sw.ManualClock())
     quick.seen.clear()
     dear.seen.clear()  # what it was tried on
     for first in range(0, 1_000, 100):
@@ -79,21 +79,21 @@ def test_a_replica_far_behind_is_spared_what_the_other_has_told(same_tie_order: 
         behind.push(_table(range(first // 10, first // 10 + 10)))
         query.work()
     assert len(quick.seen) == 1_000
-    assert len(dear.seen) < 15  # the first ten, before anything was told of which it could be spared
+    assert len(dear.seen) < 15  # the first ten, before anything was known of which it could be spared
     behind.push(_table(range(100, 1_000)))
     query.close()
     assert len(dear.seen) < 30
     assert query.counters()["source#2"].ignored > 970
     alone = sw.stream(_table(range(1_000)), time="at").where(_Costly()).run().table
-    assert told == alone.to_pylist()
+    assert emitted == alone.to_pylist()
 
 
 def test_a_replica_that_was_spared_work_takes_over_when_the_other_stops() -> None:
     """It has caught up, and nothing is missing."""
     (ahead, fast), (behind, slow) = _replica("ahead"), _replica("behind")
     dear = _Costly()
-    told: list[dict[str, Any]] = []
-    query = sw.merge_replicas(fast.where(_Costly()), slow.where(dear)).open(_keep(told), clock=sw.ManualClock())
+    emitted: list[dict[str, Any]] = []
+    query = sw.merge_replicas(fast.where(_Costly()), slow.where(dear)).open(_keep(emitted), clock=sw.ManualClock())
     dear.seen.clear()
     ahead.push(_table(range(500)))
     query.work()
@@ -103,7 +103,7 @@ def test_a_replica_that_was_spared_work_takes_over_when_the_other_stops() -> Non
         query.work()
     query.close()
     assert min(dear.seen) > 450
-    assert told == sw.stream(_table(range(1_000)), time="at").where(_Costly()).run().table.to_pylist()
+    assert emitted == sw.stream(_table(range(1_000)), time="at").where(_Costly()).run().table.to_pylist()
 
 
 _PLANS: dict[str, Callable[[sw.OrderedStream], sw.OrderedStream]] = {
@@ -129,12 +129,12 @@ _PLANS: dict[str, Callable[[sw.OrderedStream], sw.OrderedStream]] = {
     seed=st.integers(0, 10**6),
     restored_at=st.sets(st.integers(0, 12), max_size=2),
 )
-def test_replicas_at_any_pace_merge_to_what_one_tells_alone(
+def test_replicas_at_any_pace_merge_to_what_one_sends_alone(
     name: str, times: list[int], replicas: int, seed: int, restored_at: set[int]
 ) -> None:
-    """Some far behind, some resumed from a snapshot; every step between is told what is of no interest."""
+    """Some far behind, some resumed from a snapshot; every step between is informed of what is of no interest."""
     rng, table = Random(seed), _table(times)
-    told: list[dict[str, Any]] = []
+    emitted: list[dict[str, Any]] = []
     state: Any = None
     places = [0] * replicas
     paces = [rng.choice([1, 5, 20]) for _ in range(replicas)]
@@ -142,7 +142,7 @@ def test_replicas_at_any_pace_merge_to_what_one_tells_alone(
     def opened() -> tuple[list[sw.PushSource], sw.Query]:
         sources, streams = zip(*(_replica(str(number)) for number in range(replicas)), strict=True)
         merged = sw.merge_replicas(*map(_PLANS[name], streams))
-        return list(sources), merged.open(_keep(told), clock=sw.ManualClock(), resume=state)
+        return list(sources), merged.open(_keep(emitted), clock=sw.ManualClock(), resume=state)
 
     sources, query = opened()
     for turn in range(13):
@@ -157,7 +157,7 @@ def test_replicas_at_any_pace_merge_to_what_one_tells_alone(
         sources[number].push(table.slice(places[number]))
     query.close()
     alone = _PLANS[name](sw.stream(table, time="at").assume_ordered()).run().table
-    assert sorted(map(repr, told)) == sorted(map(repr, alone.to_pylist()))
+    assert sorted(map(repr, emitted)) == sorted(map(repr, alone.to_pylist()))
 
 
 # ---- from outside ---------------------------------------------------------------------------------------------------
@@ -169,10 +169,10 @@ def test_replicas_at_any_pace_merge_to_what_one_tells_alone(
     bounds=st.lists(st.integers(-5, 70), max_size=8),
     name=st.sampled_from(sorted(_PLANS)),
 )
-def test_a_query_that_is_told_leaves_out_nothing_that_reaches_past_the_bound(
+def test_a_query_that_is_informed_leaves_out_nothing_that_reaches_past_the_bound(
     times: list[int], cuts: list[int], bounds: list[int], name: str
 ) -> None:
-    """Whatever is told between which batches."""
+    """Whatever is declared between which batches."""
     table, place = _table(times), 0
     source, rows = _replica()
     got: list[dict[str, Any]] = []
@@ -185,12 +185,12 @@ def test_a_query_that_is_told_leaves_out_nothing_that_reaches_past_the_bound(
         query.work()
     source.push(table.slice(place))
     query.close()
-    said = max(bounds[: len(cuts)], default=sw.BEGINNING)
+    greatest = max(bounds[: len(cuts)], default=sw.BEGINNING)
     time, until = stream.node.schema.time, stream.node.schema.until
 
     def past(rows: list[dict[str, Any]]) -> list[str]:
         ends = (row[time.name] + 1 if until is None else row[until.name] for row in rows)
-        return sorted(repr(row) for row, end in zip(rows, ends, strict=True) if end > said)
+        return sorted(repr(row) for row, end in zip(rows, ends, strict=True) if end > greatest)
 
     alone = _PLANS[name](sw.stream(table, time="at").assume_ordered()).run().table
     assert past(got) == past(alone.to_pylist())
@@ -217,7 +217,7 @@ def test_a_source_shows_what_is_wanted_and_counts_what_was_left_out() -> None:
 
 
 def test_steps_count_what_they_left_out() -> None:
-    """Rows that were inside when the query was told."""
+    """Rows that were inside when the query was informed."""
     source = sw.PushSource(_ROWS)
     ordered = sw.stream(source, time="at").sort(100, late=sw.Late.drop())
     query = ordered.open(lambda _: None, clock=sw.ManualClock())
@@ -230,7 +230,7 @@ def test_steps_count_what_they_left_out() -> None:
     assert (counters.buffered, counters.ignored) == (1, 2)
 
 
-def test_a_query_may_be_told_from_another_thread() -> None:
+def test_a_query_may_be_informed_from_another_thread() -> None:
     """It wakes, heeds it, and shows it to its feeder."""
     source, rows = _replica()
     query = rows.open(lambda _: None)
@@ -244,10 +244,10 @@ def test_a_query_may_be_told_from_another_thread() -> None:
     query.close()
 
 
-def test_a_source_that_promises_by_the_clock_promises_the_same_though_its_rows_are_left_out() -> None:
-    """They have been seen, and tell how far the source is ahead of the clock."""
+def test_a_source_that_guarantees_by_the_clock_guarantees_the_same_though_its_rows_are_left_out() -> None:
+    """They have been seen, and show how far the source is ahead of the clock."""
     stamped = pa.schema({"at": pa.timestamp("us", "UTC")})
-    promises = []
+    guarantees = []
     for bound in (sw.BEGINNING, 2_000):
         clock, sources = sw.ManualClock(1_000), [sw.PushSource(stamped), sw.PushSource(stamped)]
         streams = [
@@ -260,8 +260,8 @@ def test_a_source_that_promises_by_the_clock_promises_the_same_though_its_rows_a
         sources[1].push(pa.record_batch({"at": pa.array([3_000], stamped.field("at").type)}))
         clock.advance(700)
         query.work()
-        promises.append(query.counters()["source#1"].punctuations_out)
-    assert promises == [1, 1]
+        guarantees.append(query.counters()["source#1"].punctuations_out)
+    assert guarantees == [1, 1]
 
 
 def test_rows_without_times_are_never_left_out() -> None:
@@ -315,10 +315,10 @@ def test_of_two_steps_that_read_a_stream_the_one_that_wants_more_decides() -> No
 
 
 class _TwoOutputs(StatelessOperator):
-    """Sends everything to both of its outputs, and notes what it is told."""
+    """Sends everything to both of its outputs, and notes what it is informed of."""
 
-    def __init__(self, told: list[Instant]) -> None:
-        self._told = told
+    def __init__(self, bounds: list[Instant]) -> None:
+        self._bounds = bounds
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one port
         """Send the batch twice."""
@@ -326,14 +326,14 @@ class _TwoOutputs(StatelessOperator):
 
     def ignore_before(self, bound: Instant) -> None:
         """Note it."""
-        self._told.append(bound)
+        self._bounds.append(bound)
 
 
 @dataclass(frozen=True, eq=False)
 class _Twofold(UnaryNode):
     """The plan node of the operator above."""
 
-    told: list[Instant]
+    bounds: list[Instant]
     verb = "twofold"
     traits = Traits()
 
@@ -351,26 +351,26 @@ class _Twofold(UnaryNode):
 
     def build(self, step: str, resume: None = None) -> Operator[Any]:  # noqa: ARG002 - it raises nothing
         """Make the operator."""
-        return _TwoOutputs(self.told)
+        return _TwoOutputs(self.bounds)
 
 
-def test_a_step_is_told_the_least_of_what_its_outputs_are_wanted_from() -> None:
+def test_a_step_is_informed_of_the_least_of_what_its_outputs_are_wanted_from() -> None:
     """Each output counts, read by a merge or by a sink; one that nobody reads does not."""
     for reads_side in (False, True):
-        told: list[Instant] = []
+        bounds: list[Instant] = []
         (ahead, fast), (_, slow) = _replica("ahead"), _replica("behind")
-        twofold = _Twofold(slow.node, told)
+        twofold = _Twofold(slow.node, bounds)
         outputs: list[Any] = [(sw.merge_replicas(fast, sw.OrderedStream(twofold)), lambda _: None)]
         if reads_side:
             outputs.append((sw.OrderedStream(SideOutput(twofold, band_output(1))), lambda _: None))
         query = sw.Query(outputs, clock=sw.ManualClock())
         ahead.push(_table(range(100)))
         query.work()
-        assert bool(told) is not reads_side
+        assert bool(bounds) is not reads_side
         query.ignore_before(30)
         query.work()
-        assert told[-1] == (30 if reads_side else 98)
-        assert told == sorted(set(told))
+        assert bounds[-1] == (30 if reads_side else 98)
+        assert bounds == sorted(set(bounds))
 
 
 class _Unasked(_TwoOutputs):
@@ -387,7 +387,7 @@ class _NeverAsked(_Twofold):
 
     def build(self, step: str, resume: None = None) -> Operator[Any]:  # noqa: ARG002 - it raises nothing
         """Make the operator."""
-        return _Unasked(self.told)
+        return _Unasked(self.bounds)
 
 
 def test_a_plan_without_feedback_does_not_ask_for_it() -> None:

@@ -54,7 +54,7 @@ class _Live:
         streams = [sw.stream(source, time="at").assume_ordered() for source in sources]
         return cls(streams, sources, resume, **options)
 
-    def tell(self, replica: int, *times: int) -> None:
+    def send(self, replica: int, *times: int) -> None:
         self.sources[replica].push([{"at": at, "x": 0} for at in times])
         self.query.work()
 
@@ -84,7 +84,7 @@ def _doomed(rng: Random, manner: str) -> Any:
     return sw.stream([*rows[:dies], {"at": None, "x": 0}], time="at", schema=_AT).assume_ordered()
 
 
-@pytest.mark.parametrize("options", _OPTIONS, ids=["ordered", "event by event", "told early"])
+@pytest.mark.parametrize("options", _OPTIONS, ids=["ordered", "event by event", "emitted early"])
 @settings(max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
@@ -95,7 +95,7 @@ def _doomed(rng: Random, manner: str) -> Any:
     ),
     batch_rows=st.sampled_from([1, 3, 100]),
 )
-def test_whatever_happens_to_the_others_one_that_lives_tells_everything(
+def test_whatever_happens_to_the_others_one_that_lives_sends_everything(
     options: dict[str, Any], seed: int, manners: list[str], batch_rows: int
 ) -> None:
     """Each event once and in order, however rows are cut and whichever of them fail, in whichever order."""
@@ -115,7 +115,7 @@ def test_whatever_happens_to_the_others_one_that_lives_tells_everything(
     assert counters["merge_replicas#1"].left == sum(bool(one.left) for one in standings) <= len(manners)
 
 
-@pytest.mark.parametrize("options", _OPTIONS[1:], ids=["event by event", "told early"])
+@pytest.mark.parametrize("options", _OPTIONS[1:], ids=["event by event", "emitted early"])
 @settings(max_examples=15)
 @given(seed=st.integers(0, 10**6))
 def test_replicas_that_start_again_are_attached_on_their_own_sources_again_and_again(
@@ -126,17 +126,17 @@ def test_replicas_that_start_again_are_attached_on_their_own_sources_again_and_a
     sent, most = [0, 0], 0
     while min(sent) < 60:
         who = rng.randrange(2)
-        live.tell(who, *range(sent[who], sent[who] + 5))
+        live.send(who, *range(sent[who], sent[who] + 5))
         sent[who] += 5
         most = max(most, *sent)
         if rng.random() < 0.3 and sent[who] and all(one.joined for one in live.query.replicas()):
-            live.tell(who, most + 3, most + 2)
+            live.send(who, most + 3, most + 2)
             assert live.query.why_left(live.streams[who]).startswith("BrokenOrder")
-            live.tell(who, most)  # it is dropped, and nobody is held up
+            live.send(who, most)  # it is dropped, and nobody is held up
             sent[who] = rng.randrange(sent[who])
             live.query.attach(live.streams[who], complete_from=sent[who])
     assert live.sources[0].waiting == live.sources[1].waiting == 0
-    live.tell(0, *range(sent[0], most))
+    live.send(0, *range(sent[0], most))
     live.query.close()
     assert live.out == list(range(most))
 
@@ -144,14 +144,14 @@ def test_replicas_that_start_again_are_attached_on_their_own_sources_again_and_a
 # ---- who leaves, and why --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", _OPTIONS, ids=["ordered", "event by event", "told early"])
+@pytest.mark.parametrize("options", _OPTIONS, ids=["ordered", "event by event", "emitted early"])
 def test_a_replica_that_goes_back_in_time_leaves_with_its_reason(options: dict[str, Any]) -> None:
     """It is counted and shown; what it sends from then on is dropped, and its feeder is not held up."""
     live = _Live.ordered("blue", "green", **options)
-    live.tell(0, 1, 2, 3)
-    live.tell(1, 1, 2)
-    live.tell(1, 5, 4)
-    live.tell(1, 3, 4, 5)
+    live.send(0, 1, 2, 3)
+    live.send(1, 1, 2)
+    live.send(1, 5, 4)
+    live.send(1, 3, 4, 5)
     blue, green = live.query.replicas()
     assert (blue.left, blue.joined) == ("", True)
     assert (green.attached, green.joined, green.ended, green.times_left) == (False, False, False, 1)
@@ -161,7 +161,7 @@ def test_a_replica_that_goes_back_in_time_leaves_with_its_reason(options: dict[s
     assert live.query.counters()["merge_replicas#1"].left == 1
     assert "replicas left 1" in str(live.query.counters()["merge_replicas#1"])
     assert live.sources[1].waiting == 0
-    live.tell(0, 6)
+    live.send(0, 6)
     live.query.close()
     assert live.out == [1, 2, 3, 6]
 
@@ -173,9 +173,9 @@ def test_a_replica_that_lags_and_goes_back_in_time_leaves_as_well(strictly: bool
         sources = [sw.PushSource(_AT, name=name) for name in ("blue", "green")]
         streams = [sw.stream(source, time="at").assume_ordered(strictly=strictly) for source in sources]
         live = _Live(streams, sources)
-        live.tell(0, 0, 20)
-        live.tell(1, 0, 5)
-        live.tell(1, wrong)
+        live.send(0, 0, 20)
+        live.send(1, 0, 5)
+        live.send(1, wrong)
         assert live.query.why_left(streams[1]).startswith("BrokenOrder: step 'assume_ordered#2'"), wrong
         live.query.close()
         assert live.out == [0, 20]
@@ -200,17 +200,17 @@ def test_a_replica_that_breaks_its_own_punctuation_leaves() -> None:
 def test_a_replica_that_is_detached_may_fail_and_the_query_goes_on() -> None:
     """Its reason is kept; attached again on its own source, it begins anew."""
     live = _Live.ordered("blue", "green", attachable=True)
-    live.tell(0, 1, 2)
-    live.tell(1, 1, 2)
+    live.send(0, 1, 2)
+    live.send(1, 1, 2)
     live.query.detach(live.streams[1])
-    live.tell(1, 9, 8)
+    live.send(1, 9, 8)
     assert live.query.why_left(live.streams[1]).startswith("BrokenOrder")
     live.query.attach(live.streams[1], complete_from=2)
     assert live.query.why_left(live.streams[1]) == ""
-    live.tell(0, 3)
-    live.tell(1, 2, 3, 4, 5)
+    live.send(0, 3)
+    live.send(1, 2, 3, 4, 5)
     live.query.detach(live.streams[0])
-    live.tell(1, 6)
+    live.send(1, 6)
     live.query.close()
     assert live.out == [1, 2, 3, 4, 5, 6]
     assert live.query.replicas()[1].times_left == 1
@@ -281,30 +281,30 @@ def test_a_replica_that_is_a_merge_itself_leaves_when_the_last_of_its_own_has() 
 # ---- when the query fails -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", _OPTIONS, ids=["ordered", "event by event", "told early"])
+@pytest.mark.parametrize("options", _OPTIONS, ids=["ordered", "event by event", "emitted early"])
 def test_the_query_fails_with_the_last_replica_and_says_why_each_has_left(options: dict[str, Any]) -> None:
     """Then it is over; what was emitted stays emitted."""
     live = _Live.ordered("blue", "green", **options)
-    live.tell(0, 1, 2, 9)
-    live.tell(1, 1, 2, 9)
-    live.tell(0, 11, 10)
+    live.send(0, 1, 2, 9)
+    live.send(1, 1, 2, 9)
+    live.send(0, 11, 10)
     with pytest.raises(
         ReplicasGone, match=r"(?s)has lost its last replica.*\(blue\) +BrokenOrder.*\(green\) +BrokenOrder.*hint"
     ):
-        live.tell(1, 11, 10)
+        live.send(1, 11, 10)
     assert live.out[:2] == [1, 2]
     with pytest.raises(RunError, match="has failed and cannot go on"):
         live.query.work()
 
 
 def test_when_the_others_had_ended_the_merged_stream_ends_with_them() -> None:
-    """One that ended well is no replica that has gone: what it told is there."""
+    """One that ended well is no replica that has gone: what it sent is there."""
     live = _Live.ordered("blue", "green", attachable=True)
-    live.tell(0, 1, 2, 3)
-    live.tell(1, 1, 2)
+    live.send(0, 1, 2, 3)
+    live.send(1, 1, 2)
     live.sources[0].close()
     live.query.work()
-    live.tell(1, 9, 8)
+    live.send(1, 9, 8)
     assert live.query.finished
     assert live.out == [1, 2, 3]
 
@@ -363,18 +363,18 @@ def test_a_source_that_cannot_be_read_any_more_is_replaced_by_another() -> None:
 def test_who_has_left_and_why_is_part_of_a_snapshot() -> None:
     """A resumed query does not hear it until it is attached again."""
     live = _Live.ordered("blue", "green", attachable=True)
-    live.tell(0, 1, 2, 3)
-    live.tell(1, 1, 2)
-    live.tell(1, 9, 8)
+    live.send(0, 1, 2, 3)
+    live.send(1, 1, 2)
+    live.send(1, 9, 8)
     why = live.query.why_left(live.streams[1])
     resumed = _Live.ordered("blue", "green", resume=live.query.snapshot(), attachable=True)
     assert resumed.query.why_left(resumed.streams[1]) == why
     assert resumed.query.replicas()[1].times_left == 1
-    resumed.tell(1, 50)
+    resumed.send(1, 50)
     assert resumed.sources[1].waiting == 0
     resumed.query.attach(resumed.streams[1], complete_from=3)
-    resumed.tell(1, 3, 4, 5)
-    resumed.tell(0, 4)
+    resumed.send(1, 3, 4, 5)
+    resumed.send(0, 4)
     resumed.query.detach(resumed.streams[0])
     resumed.query.close()
     assert live.out + resumed.out == [1, 2, 3, 4, 5]

@@ -201,9 +201,9 @@ def test_periodic_external_punctuations_are_t_plus_elapsed_minus_skew() -> None:
     clock, seen = sw.ManualClock(10_000), []
     rows = pa.schema({"at": pa.timestamp("us", "UTC"), "v": pa.int64()})
     a, b = sw.PushSource(rows), sw.PushSource(rows)
-    said = sw.Punctuations.periodic(timedelta(microseconds=100), skew=timedelta(microseconds=30))
+    punctuations = sw.Punctuations.periodic(timedelta(microseconds=100), skew=timedelta(microseconds=30))
     union = sw.union(
-        sw.stream(a, time="at").assume_ordered(), sw.stream(b, time="at", punctuations=said).assume_ordered()
+        sw.stream(a, time="at").assume_ordered(), sw.stream(b, time="at", punctuations=punctuations).assume_ordered()
     )
     take = lambda batch: seen.extend(batch.column("v").to_pylist())  # noqa: E731
     query = union.open(take, clock=clock, on_late=lambda _: None)
@@ -258,7 +258,7 @@ def test_demand_goes_through_deep_trees_of_unions() -> None:
 
 
 def test_demand_goes_through_selections_windows_and_aggregates() -> None:
-    """Whatever is between the union and the silent source passes the promise on."""
+    """Whatever is between the union and the silent source passes the guarantee on."""
     live = _Live()
     counted = live.arrivals("b").where(nw.col("v") > 0).tumbling("1s").aggregate(v=sw.sum("v"))
     windows = live.arrivals("a").tumbling("1s").select("v")
@@ -282,12 +282,12 @@ def test_demand_goes_through_a_join_to_both_of_its_sources() -> None:
 
 
 def test_a_punctuated_but_disordered_live_source_is_asked_by_the_aggregate_that_waits_for_it() -> None:
-    """An open window that only a promise can close is something to wait for."""
+    """An open window that only a guarantee can close is something to wait for."""
     clock = sw.ManualClock(100_000_000)
     source = sw.PushSource({"at": pa.timestamp("us", "UTC")})
-    said = sw.Punctuations.on_demand(skew="1s")
+    punctuations = sw.Punctuations.on_demand(skew="1s")
     rows: list[dict[str, Any]] = []
-    counted = sw.stream(source, time="at", punctuations=said).tumbling("10s").aggregate(n=sw.count())
+    counted = sw.stream(source, time="at", punctuations=punctuations).tumbling("10s").aggregate(n=sw.count())
     take = lambda batch: rows.extend(batch.to_pylist())  # noqa: E731
     query = counted.open(take, clock=clock, on_late=lambda _: None)
     source.push([{"at": _EPOCH + timedelta(seconds=s)} for s in (8, 3)])
@@ -501,7 +501,7 @@ def test_a_query_sleeps_until_the_next_beat() -> None:
 
 
 def test_a_query_that_idle_waits_looks_again_soon_and_then_less_often() -> None:
-    """A promise by the clock grows by itself; without anybody waiting only a source can wake the query."""
+    """A guarantee by the clock grows by itself; without anybody waiting only a source can wake the query."""
     live = _Live()
     live.open(live.arrivals("a"))
     pauses = [next_wake(_sources(live), [], 0, asked_in_vain) for asked_in_vain in (0, 1, 2, 100)]

@@ -228,7 +228,7 @@ class _StampAside(Stamp):
         return _StampAsideOperator(self.schema.no_rows, resume)
 
 
-def test_a_step_that_knows_the_time_can_promise_it_on_a_side_output() -> None:
+def test_a_step_that_knows_the_time_can_guarantee_it_on_a_side_output() -> None:
     """It is asked by the reader of that output, and the query need not ask its source."""
     clock = sw.ManualClock(100)
     latent, (b, other) = sw.PushSource(_VALUES, name="latent"), _arrivals("b")

@@ -130,8 +130,8 @@ def test_punctuations_stay_in_their_places() -> None:
     source = sw.PushSource(pa.schema({"at": pa.int64(), "change": pa.string()}))
     seen: list[int] = []
     query = sw.changes(source, time="at").settle().open(lambda rows: seen.extend(rows["at"].to_pylist()))
-    told = ((3, "insert"), (1, "insert"), (2, "punctuate"), (5, "insert"), (5, "punctuate"), *[(9, "insert")] * 15)
-    for at, change in told:
+    sent = ((3, "insert"), (1, "insert"), (2, "punctuate"), (5, "insert"), (5, "punctuate"), *[(9, "insert")] * 15)
+    for at, change in sent:
         source.push({"at": at, "change": change})
     query.work()
     assert seen == [1, 3]

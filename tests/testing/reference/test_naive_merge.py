@@ -37,7 +37,7 @@ def _rows(*elements: Element) -> Any:
     return batch_of(elements, PAYLOAD)
 
 
-def _said(emission: Emission) -> list[Element]:
+def _emitted(emission: Emission) -> list[Element]:
     for batch in emission.batches:
         batch.check()
     return [element for batch in emission.batches for element in elements_of(batch)]
@@ -74,7 +74,7 @@ def test_the_output_follows_every_replica_at_every_prefix(
         for element in elements:
             inputs[port].add(element)
             came[type(element)] += 1
-        for element in _said(merge.on_batch(port, _rows(*elements))):
+        for element in _emitted(merge.on_batch(port, _rows(*elements))):
             output.add(element)
             went[type(element)] += 1
         merge.check()
@@ -94,7 +94,7 @@ def test_the_output_is_that_of_the_papers_algorithm(table: TemporalTable, seed: 
     for port, elements in _interleaved(_streams(table, seed, replicas), Random(seed)):
         for element in elements:
             expected = oracle.take(port, element)
-            got = _said(merge.on_batch(port, _rows(element)))
+            got = _emitted(merge.on_batch(port, _rows(element)))
             assert sorted(map(str, got)) == sorted(map(str, expected))
             assert not expected or got[-1:] == expected[-1:] or not isinstance(expected[-1], Punctuate)
 
@@ -120,9 +120,9 @@ def test_every_call_says_what_the_merge_with_one_index_says(tables: list[Tempora
     streams = [present(table, seed + port, _REVISED) for port, table in enumerate(tables)]
     apart, shared = MergeRevisedApart(len(tables), NO_ROWS), MergeRevisedWithKey(len(tables), NO_ROWS)
     for port, elements in _interleaved(streams, Random(seed), most):
-        said, expected = (_said(merge.on_batch(port, _rows(*elements))) for merge in (apart, shared))
-        assert Counter(map(str, said)) == Counter(map(str, expected))
-        assert [one for one in said if isinstance(one, Punctuate)] == [
+        emitted, expected = (_emitted(merge.on_batch(port, _rows(*elements))) for merge in (apart, shared))
+        assert Counter(map(str, emitted)) == Counter(map(str, expected))
+        assert [one for one in emitted if isinstance(one, Punctuate)] == [
             one for one in expected if isinstance(one, Punctuate)
         ]
         apart.check()
@@ -131,34 +131,34 @@ def test_every_call_says_what_the_merge_with_one_index_says(tables: list[Tempora
         assert apart.passed_over == shared.left_out().passed_over
         assert apart.buffered() == shared.buffered()
     for port in range(len(tables)):
-        said, expected = (_said(merge.on_end(port)) for merge in (apart, shared))
-        assert Counter(map(str, said)) == Counter(map(str, expected))
+        emitted, expected = (_emitted(merge.on_end(port)) for merge in (apart, shared))
+        assert Counter(map(str, emitted)) == Counter(map(str, expected))
 
 
-def test_a_replica_joins_when_the_output_has_come_as_far_as_it_tells_from() -> None:
-    """What it had said by then counts from then on."""
+def test_a_replica_joins_when_the_output_has_come_as_far_as_it_sends_from() -> None:
+    """What it had sent by then counts from then on."""
     merge = MergeRevisedApart(1, NO_ROWS)
     merge.attach(1, complete_from=10)
     merge.on_batch(0, _rows(Insert(("a", 1), 2, 9), Insert(("b", 1), 12, 20)))
     merge.on_batch(1, _rows(Insert(("b", 1), 12, 20), Punctuate(30)))
-    said = _said(merge.on_batch(0, _rows(Punctuate(10))))
-    assert [one.complete_before for one in said if isinstance(one, Punctuate)] == [10, 30]
+    emitted = _emitted(merge.on_batch(0, _rows(Punctuate(10))))
+    assert [one.complete_before for one in emitted if isinstance(one, Punctuate)] == [10, 30]
     merge.check()
 
 
 def test_a_replica_that_was_detached_begins_anew() -> None:
-    """What it told before does not count: only what it tells now."""
+    """What it sent before does not count: only what it sends now."""
     merge = MergeRevisedApart(2, NO_ROWS)
     merge.on_batch(0, _rows(Insert(("a", 1), 5, 9)))
     merge.detach(0)
     assert not merge.on_batch(0, _rows(Insert(("x", 1), 6, 9))).batches
     merge.attach(0, complete_from=0)
     merge.on_batch(1, _rows(Punctuate(0)))
-    told = _said(merge.on_batch(0, _rows(Insert(("b", 1), 5, 7), Punctuate(6))))
-    assert list(map(str, told)) == ["insert(('b', 1), 5, 7)", "adjust(('a', 1), 5, 9, 5)", "punctuate(6)"]
+    emitted = _emitted(merge.on_batch(0, _rows(Insert(("b", 1), 5, 7), Punctuate(6))))
+    assert list(map(str, emitted)) == ["insert(('b', 1), 5, 7)", "adjust(('a', 1), 5, 9, 5)", "punctuate(6)"]
 
 
-def test_a_broken_promise_is_refused_with_the_element() -> None:
+def test_a_broken_guarantee_is_refused_with_the_element() -> None:
     """As by every merge."""
     with pytest.raises(BrokenPunctuation, match="insert"):
         MergeRevisedApart(1, NO_ROWS).on_batch(0, _rows(Punctuate(5), Insert(("a", 1), 4, 9)))
@@ -172,8 +172,8 @@ def test_many_events_and_many_corrections_at_once() -> None:
     """More corrections, and more that is done with, than fit into one call; memory that grows, and is moved."""
     merge, events = MergeRevisedApart(2, NO_ROWS), _words(9_000)
     out = [*merge.on_batch(0, _rows(*(Insert(event, n % 7, 50) for n, event in enumerate(events)))).batches]
-    told = (Insert(event, n % 7, 40) for n, event in enumerate(events))
-    out += merge.on_batch(1, _rows(*told, Punctuate(45))).batches
+    sent = (Insert(event, n % 7, 40) for n, event in enumerate(events))
+    out += merge.on_batch(1, _rows(*sent, Punctuate(45))).batches
     assert merge.buffered() == 0
     merge.check()
     assert set(temporal_table_of(out)) == {TemporalEvent(event, n % 7, 40) for n, event in enumerate(events)}
@@ -185,8 +185,8 @@ def test_many_events_and_many_corrections_at_once() -> None:
     assert len(state.own[0].nodes) <= 1_200
 
 
-def test_a_replica_that_lacks_much_of_what_was_promised_is_given_it() -> None:
-    """More than it has room for, and it goes on telling after that; each is counted once."""
+def test_a_replica_that_lacks_much_of_what_was_guaranteed_is_given_it() -> None:
+    """More than it has room for, and it goes on sending after that; each is counted once."""
     merge, events = MergeRevisedApart(2, NO_ROWS), _words(5_000)
     out = [*merge.on_batch(0, _rows(*(Insert(event, 1, 50) for event in events), Punctuate(5))).batches]
     new = [Insert(("new", n), 30, 60) for n in range(3_000)]

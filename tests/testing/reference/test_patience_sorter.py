@@ -106,7 +106,7 @@ def test_a_punctuation_releases_all_before_it_in_stable_order(
 def test_a_patient_stream_comes_out_as_a_stable_sort_however_it_is_cut(
     huffman: bool, speculate: bool, times: Column, cuts: list[int], latency: int
 ) -> None:
-    """Punctuations that break no promise, after any events."""
+    """Punctuations that break no guarantee, after any events."""
     sorter = PatienceSorter(huffman=huffman, speculate=speculate)
     high_water = np.maximum.accumulate(times)
     latency += int((high_water - times).max(initial=0))

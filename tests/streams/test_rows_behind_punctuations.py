@@ -1,4 +1,4 @@
-"""A row behind a promise that its source made by the clock follows the policy for late rows, and ends no query."""
+"""A row behind a guarantee that its source made by the clock follows the policy for late rows, and ends no query."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _seconds(rows: pa.RecordBatch, name: str = "at") -> list[float]:
 
 
 class _Case:
-    """A live source that has promised that all before 8 is complete, and then gets stragglers."""
+    """A live source that has guaranteed that all before 8 is complete, and then gets stragglers."""
 
     def __init__(
         self, build: Any, punctuations: sw.Punctuations = _SKEW, rows: tuple[float, ...] = (7, 9, 8, 7.5), **more: Any
@@ -62,8 +62,8 @@ class _Case:
     ],
     ids=["sort", "patience", "patience behind where", "bands"],
 )
-def test_late_rows_are_diverted_with_the_bound_that_was_promised(build: Any, punctuations: sw.Punctuations) -> None:
-    """Whoever judges: they are counted and in the late output, and the query goes on. At the bound is in time."""
+def test_late_rows_are_diverted_with_the_bound_that_was_guaranteed(build: Any, punctuations: sw.Punctuations) -> None:
+    """Whoever checks: they are counted and in the late output, and the query goes on. At the bound is in time."""
     case = _Case(build, punctuations)
     assert case.late_rows() == [(7, 8), (7.5, 8)]
     assert case.counted_late() == 2
@@ -72,14 +72,14 @@ def test_late_rows_are_diverted_with_the_bound_that_was_promised(build: Any, pun
 
 
 def test_an_ordered_stream_by_declaration_takes_no_harm() -> None:
-    """A row behind the promise goes to the late output before its order is looked at."""
+    """A row behind the guarantee goes to the late output before its order is looked at."""
     case = _Case(lambda stream: stream.assume_ordered(), _PERIODIC, (7, 9, 7.5, 10), late=sw.Late.divert())
     assert case.late_rows() == [(7, 8), (7.5, 8)]
     assert case.seen == [5, 9, 10]
 
 
 def test_a_row_out_of_order_is_still_refused_where_order_was_declared() -> None:
-    """Lateness is judged by promises; that 8 comes after 9 breaks another word."""
+    """Lateness is checked by guarantees; that 8 comes after 9 breaks another guarantee."""
     source = sw.PushSource({"at": _AT})
     query = sw.stream(source, time="at", punctuations=_SKEW).assume_ordered().open(print, on_late=print)
     source.push(_rows(9, 8))
@@ -88,7 +88,7 @@ def test_a_row_out_of_order_is_still_refused_where_order_was_declared() -> None:
 
 
 def test_late_rows_are_dropped_moved_or_refused_as_the_user_says() -> None:
-    """By the policy of the stream, where no step with a patience judges."""
+    """By the policy of the stream, where no step with a patience checks."""
     dropped = _Case(lambda stream: stream.sort(), late=sw.Late.drop())
     dropped.query.close()
     assert (dropped.seen, dropped.counted_late()) == ([5, 8, 9], 2)
@@ -100,16 +100,16 @@ def test_late_rows_are_dropped_moved_or_refused_as_the_user_says() -> None:
 
 
 def test_a_policy_of_the_stream_is_kept_behind_a_step_with_a_patience_too() -> None:
-    """Each judges by what it knows; without one, the step with the patience judges alone."""
+    """Each checks by what it knows; without one, the step with the patience checks alone."""
     source = sw.PushSource({"at": _AT})
     chosen = sw.stream(source, time="at", punctuations=_SKEW, late=sw.Late.drop()).sort(patience="1s")
     assert "source_lateness#1 late rows dropped" in chosen.explain()
     alone = sw.stream(source, time="at", punctuations=_SKEW).sort(patience="1s")
-    assert "judge" not in alone.explain()
+    assert "source_lateness" not in alone.explain()
 
 
-def test_what_was_promised_is_remembered_by_a_query_that_is_resumed() -> None:
-    """Its source begins anew; its promises do not."""
+def test_what_was_guaranteed_is_remembered_by_a_query_that_is_resumed() -> None:
+    """Its source begins anew; its guarantees do not."""
     case = _Case(lambda stream: stream.sort())
     source = sw.PushSource({"at": _AT}, name="sensor")
     late: list[pa.RecordBatch] = []
@@ -120,7 +120,7 @@ def test_what_was_promised_is_remembered_by_a_query_that_is_resumed() -> None:
     assert [_seconds(rows) for rows in late] == [[7]]
 
 
-def test_a_policy_for_late_rows_needs_promises() -> None:
+def test_a_policy_for_late_rows_needs_guarantees() -> None:
     """Without them, no row of the stream could be late."""
     with pytest.raises(PlanError, match=r"(?s)sources that punctuate by the clock.*sort\(patience"):
         sw.stream([{"at": 1}], time="at", late=sw.Late.drop())
@@ -144,8 +144,8 @@ def test_a_feeder_that_dies_stops_the_query_after_what_it_sent() -> None:
         source.push({"x": 3})
 
 
-def test_a_failed_source_promises_nothing_and_does_not_end() -> None:
-    """Nobody goes on as if it had said everything."""
+def test_a_failed_source_guarantees_nothing_and_does_not_end() -> None:
+    """Nobody goes on as if it had sent everything."""
     source = sw.PushSource({"x": pa.int64()})
     source.fail(RuntimeError("first"))
     source.fail(RuntimeError("second"))
