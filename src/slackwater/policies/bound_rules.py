@@ -118,6 +118,24 @@ class Rules:
         delays = any(delay is not None for delay in self.delay.values)
         return waits or delays or any(self.latency.values) or self.idle is not None or self.lull is not None
 
+    def waits_for(self, name: SourceName) -> bool:
+        """Whether others wait for a source, once it has come: for all that somebody named, or knows something of.
+
+        Of what nothing is known nothing would ever be complete.
+        """
+        return name in self._names or self.knows_others
+
+    @cached_property
+    def _names(self) -> frozenset[SourceName]:
+        return frozenset(self.named)
+
+    @property
+    def knows_others(self) -> bool:
+        """Whether anything holds for sources that nobody named."""
+        silence = self.idle is not None or self.lull is not None
+        by_default = any(rule.pair.default is not None for rule in self.rules)
+        return self.expected is None and (silence or by_default or self.delay.default is not None)
+
     @property
     def covers_unseen(self) -> bool:
         """Whether something is guaranteed of a source that has not sent a row and that nobody named."""
@@ -145,7 +163,7 @@ class Rules:
                 self.delay[name],
             )
             kinds.setdefault(kind, []).append(name)
-        others = [] if self.expected is not None else [_Anybody("any other source"), _Anybody("another source")]
+        others = [] if not self.knows_others else [_Anybody("any other source"), _Anybody("another source")]
         return tuple(chain(*(some[:2] for some in kinds.values()), others))
 
     def entries(self) -> Iterator[tuple[SourceName, SourceName, list[Pair]]]:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
 from functools import partial
-from itertools import starmap
 from types import EllipsisType
 from typing import Any, TypeAlias
 
@@ -29,6 +28,7 @@ Lengths: TypeAlias = Length | Mapping[SourceName | EllipsisType, Length]
 """One length for all sources, or one by name; `...` stands for all that are not named."""
 
 _EVERYBODY: PerSource[Duration | None] = PerSource(0)
+_MOST_SHOWN = 5
 _MOST_KINDS = 32
 """Kinds of senders that are distinguished where a wait depends on both sides; more are put together, to the weakest."""
 
@@ -621,7 +621,9 @@ def _shown(length: Any) -> str:
 
 
 def _listed(values: PerSource[Any]) -> str:
-    named = list(starmap(lambda name, value: f"{_shown(value)} ({name})", values.named))
+    """The values of sources, of many only the first few."""
+    named = [f"{_shown(value)} ({name})" for name, value in values.named]
+    shown = named if len(named) <= _MOST_SHOWN else [*named[:3], f"and of {len(named) - 3} more"]
     if values.default is None or not named:
-        return ", ".join(named) or _shown(values.default)
-    return ", ".join([*named, f"{_shown(values.default)} (all others)"])
+        return ", ".join(shown) or _shown(values.default)
+    return ", ".join([*shown, f"{_shown(values.default)} (all others)"])

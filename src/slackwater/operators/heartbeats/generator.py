@@ -120,8 +120,7 @@ class HeartbeatGenerator:
 
     def _waited_for(self, known: Hashable) -> int:
         """From when on a source is waited for; who is not named, from its first row on: until then it is not there."""
-        expected = self._rules.expected
-        if expected is not None and known not in expected:
+        if not self._rules.waits_for(known):
             return kernel.NEVER
         return kernel.FROM_FIRST_ROW if known is _NOBODY or self._rules.as_seen else kernel.ALWAYS
 
