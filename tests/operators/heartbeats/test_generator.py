@@ -109,6 +109,8 @@ def test_it_knows_whom_it_waits_for_and_when_that_moves(drawn: tuple[System, lis
         binding = generator.binding()
         assert binding is not None
         assert binding.heartbeat == min(generator.heartbeats().values()) == generator.heartbeats()[binding.source]
+        if binding.sender is not None:
+            assert (binding.sender, binding.time) in {(source, time) for at, source, time in arrivals if at <= tick}
         following = generator.moves_next_at()
         silent = HeartbeatGenerator(rules, resume=generator.snapshot())
         complete = generator.complete_before

@@ -37,7 +37,8 @@ VIOLATIONS: Final = 8
 BROKEN_RULE: Final = 9
 BROKEN_BY: Final = 10
 SET_BY: Final = 11
-SOURCE_COLUMNS: Final = 12
+SENDER: Final = 12
+SOURCE_COLUMNS: Final = 13
 
 # Whether a source is waited for: never, always, or from its first row on.
 NEVER: Final = 0
@@ -172,33 +173,36 @@ def _guaranteed(
     return LEAST if at == NONE else minus(delayed[place, receiver, at, 1], delta)
 
 
-@kernel(f"void({_T2}, int64, int64, int64)", inlined=True)
-def _lift(sources: Table, source: int, value: int, by: int) -> None:
-    """Raise a heartbeat, if this is more, and note why."""
+@kernel(f"void({_T2}, int64, int64, int64, int64)", inlined=True)
+def _lift(sources: Table, source: int, value: int, by: int, sender: int) -> None:
+    """Raise a heartbeat, if this is more, and note why, and by whose row."""
     if value > sources[HEARTBEAT, source]:
         sources[HEARTBEAT, source] = value
         sources[SET_BY, source] = by
+        sources[SENDER, source] = sender
 
 
 @kernel(f"void(int64, {_T1}, {_T2}, {_T2}, {_T2}, int64, int64)")
 def _lift_by_others(rule: int, kind: Table, says: Table, sources: Table, history: Table, count: int, now: int) -> None:
     """Raise heartbeats by how far the senders of a rule have come; sources that wait as long are looked up once."""
     deltas, waits = says[DELTA], says[WAIT]
-    looked_at, first, second, excluded = NONE, LEAST, LEAST, NONE
+    looked_at, first, second, sender, other = NONE, LEAST, LEAST, NONE, NONE
     for j in range(count):
         if deltas[j] == NONE:
             continue
         if waits[j] != looked_at:
             looked_at = waits[j]
-            first, second, excluded = LEAST, LEAST, NONE
+            first, second, sender, other = LEAST, LEAST, NONE, NONE
             if looked_at == 0:
-                first, second, excluded = kind[FIRST], kind[SECOND], kind[FIRST_SENDER]
+                first, second, sender, other = kind[FIRST], kind[SECOND], kind[FIRST_SENDER], kind[SECOND_SENDER]
             else:
                 at = _entry_at(history, kind[LENGTH], now - looked_at)
                 if at != NONE:
-                    first, excluded, second = history[at, 1], history[at, 2], history[at, 3]
-            excluded = NONE if kind[AND_OWN] else excluded
-        _lift(sources, j, minus(second if j == excluded else first, deltas[j]), rule)
+                    first, sender, second = history[at, 1], history[at, 2], history[at, 3]
+        if j == sender and not kind[AND_OWN]:
+            _lift(sources, j, minus(second, deltas[j]), rule, other)
+        else:
+            _lift(sources, j, minus(first, deltas[j]), rule, sender)
 
 
 @kernel(f"void({_T1}, {_T2}, int64)")
@@ -210,11 +214,11 @@ def _assume(everything: Table, sources: Table, now: int) -> None:
     silent = lull != NONE and everything[LAST_ARRIVAL] != LEAST and now - everything[LAST_ARRIVAL] >= lull
     for j in range(everything[SOURCES]):
         if delays[j] != NONE:
-            _lift(sources, j, minus(minus(clock, delays[j]), 1), BY_CLOCK)
+            _lift(sources, j, minus(minus(clock, delays[j]), 1), BY_CLOCK, NONE)
         if idle != NONE and everything[BEGUN] != LEAST and now - max(last[j], everything[BEGUN]) >= idle:
-            _lift(sources, j, newest, BY_IDLE)
+            _lift(sources, j, newest, BY_IDLE, NONE)
         if silent:
-            _lift(sources, j, newest, BY_LULL)
+            _lift(sources, j, newest, BY_LULL, NONE)
 
 
 @kernel(f"void({_T1}, {_T2})")
@@ -251,7 +255,7 @@ def evaluate(
         for j in range(count):
             if rules[rule, DELTA, j] != NONE:
                 value = _guaranteed(rule, j, rules, kinds, sources, histories, delayed, counted, now)
-                _lift(sources, j, value, rule)
+                _lift(sources, j, value, rule, j if kind[OWN] else NONE)
     _assume(everything, sources, now)
     _bind(everything, sources)
 

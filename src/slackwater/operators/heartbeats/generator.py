@@ -59,8 +59,8 @@ class Binding:
     time: Instant
     """The time of that row."""
 
-    arrived: int
-    """The tick in which it came."""
+    arrived: int | None
+    """The tick in which it came, if the sender has not come further since."""
 
 
 class HeartbeatGenerator:
@@ -114,7 +114,7 @@ class HeartbeatGenerator:
         tables.set_up(place, self._rules, known, self._waited_for(known))
         tables.everything[kernel.SOURCES] = place + 1
         # What was guaranteed of anybody who had not come yet was guaranteed of this one.
-        for column in (kernel.HEARTBEAT, kernel.SET_BY):
+        for column in (kernel.HEARTBEAT, kernel.SET_BY, kernel.SENDER):
             tables.sources[column, place] = tables.sources[column, kernel.UNSEEN]
         return place
 
@@ -219,25 +219,17 @@ class HeartbeatGenerator:
         place = int(self._tables.everything[kernel.BINDING])
         if place == kernel.NONE:
             return None
-        heartbeat, rule = (int(self._tables.sources[column, place]) for column in (kernel.HEARTBEAT, kernel.SET_BY))
-        sender = self._sender(place, rule)
-        if sender is None:
-            return Binding(self.names[place], heartbeat, rule, None, BEGINNING, self.tick)
-        time, arrived = (
+        heartbeat, rule, sender = (
+            int(self._tables.sources[column, place]) for column in (kernel.HEARTBEAT, kernel.SET_BY, kernel.SENDER)
+        )
+        if sender == kernel.NONE:
+            return Binding(self.names[place], heartbeat, rule, None, BEGINNING, None)
+        ahead = 0 if self._tables.kinds[rule, kernel.OWN] else int(self._tables.says[rule, kernel.AHEAD, sender])
+        time = heartbeat + int(self._tables.says[rule, kernel.DELTA, place]) + ahead
+        newest, tick = (
             int(self._tables.sources[column, sender]) for column in (kernel.HIGH_WATER, kernel.HIGH_WATER_TICK)
         )
-        return Binding(self.names[place], heartbeat, rule, self.names[sender], time, arrived)
-
-    def _sender(self, place: int, rule: int) -> int | None:
-        """Whose rows a heartbeat was set by, as far as it is still known."""
-        if rule < 0:
-            return None
-        kind = self._tables.kinds[rule]
-        if kind[kernel.OWN]:
-            return place
-        excluded = kind[kernel.FIRST_SENDER] == place and not kind[kernel.AND_OWN]
-        sender = int(kind[kernel.SECOND_SENDER if excluded else kernel.FIRST_SENDER])
-        return None if sender == kernel.NONE else sender
+        return Binding(self.names[place], heartbeat, rule, self.names[sender], time, tick if newest == time else None)
 
     def moves_next_at(self, pause: int = 1) -> int | None:
         """The next tick at which the least heartbeat may rise though no row comes; None if it will not.

@@ -233,7 +233,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             source=None if found is None or self._names is None else self._spelled(found.source),
             sender=self._spelled(found.sender) if found is not None and known else None,
             time=BEGINNING if found is None else found.time,
-            arrived=found.arrived * settings.grid if found is not None and known else None,
+            arrived=None if found is None or found.arrived is None else found.arrived * settings.grid,
             moves_next_at=None if tick is None else tick * settings.grid,
             broken={
                 self._spelled(name): f"{rows} rows, the last at {self._schema.time.show(time)}: {self._ground(rule)[1]}"

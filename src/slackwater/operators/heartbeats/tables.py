@@ -106,7 +106,7 @@ class Tables:
         source = self.sources[:, place]
         source[:] = 0
         source[[kernel.HIGH_WATER, kernel.HIGH_WATER_TICK, kernel.LAST_TICK, kernel.HEARTBEAT]] = BEGINNING
-        source[[kernel.BROKEN_RULE, kernel.SET_BY]] = kernel.BY_NOTHING
+        source[[kernel.BROKEN_RULE, kernel.SET_BY, kernel.SENDER]] = kernel.BY_NOTHING
         source[kernel.LATENCY] = ticks(latency, grid)
         source[kernel.DELAY] = kernel.NONE if delay is None else delay
         source[kernel.WAITED_FOR] = waited_for
