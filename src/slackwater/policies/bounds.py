@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
 from functools import partial
-from types import EllipsisType
 from typing import Any, TypeAlias
 
 from slackwater.errors import BadDuration, PlanError, message
@@ -24,7 +23,7 @@ from slackwater.policies.per_source import PerSource, SourceName
 from slackwater.policies.punctuations import Length
 from slackwater.progress.instants import Duration, as_duration
 
-Lengths: TypeAlias = Length | Mapping[SourceName | EllipsisType, Length]
+Lengths: TypeAlias = Length | Mapping[Any, Length]
 """One length for all sources, or one by name; `...` stands for all that are not named."""
 
 _EVERYBODY: PerSource[Duration | None] = PerSource(0)
@@ -274,7 +273,7 @@ class Bounds:
             raise PlanError(message("only() and once_seen() contradict each other", {"only": self.expected}, hint))
         return _with(self, as_seen=True)
 
-    def in_fleets(self, fleets: Mapping[SourceName, Sequence[SourceName]]) -> Bounds:
+    def in_fleets(self, fleets: Mapping[Any, Sequence[SourceName]]) -> Bounds:
         """Treat groups of sources as one source each: cheaper for thousands, a little later.
 
         The bounds between fleets are the weakest between their members; those that count rows are lost (section 5.2).
