@@ -1,4 +1,4 @@
-"""Fitted bounds: what is measured against slow definitions, what is promised of the sample, and what is refused."""
+"""Fitted bounds: what is measured against slow definitions, what is guaranteed of the sample, and what is refused."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_silence_before_a_row_is_the_longest_since_one_that_is_not_older(row
         assert found[row] == max(silences, default=0)
 
 
-# ---- what is promised ------------------------------------------------------------------------------------------------
+# ---- what is guaranteed ----------------------------------------------------------------------------------------------
 
 
 @given(_ROWS, st.booleans())

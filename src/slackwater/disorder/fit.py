@@ -64,7 +64,7 @@ def fit_bounds(
     - `loss`: the part of the rows that may be late; 0 fits all rows that were seen.
     - `first`: the part of the sample that bounds are fitted to; the rest, which arrived later, tries them.
 
-    Bounds that fit a sample are no promise: what `on_the_rest` loses is the measure of what is to come. They have the
+    Bounds that fit a sample are no guarantee: what `on_the_rest` loses is the measure of what is to come. They have the
     paper's time-out among them (`Bounds.lull`), where silences were short whenever something was still to come.
 
     >>> import pyarrow as pa

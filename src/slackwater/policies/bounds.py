@@ -131,7 +131,7 @@ class Bounds:
 
     @classmethod
     def disorder(cls, behind: Lengths, *, latency: Lengths | None = None) -> Bounds:
-        """Say how far rows are behind those that the same source sent before. Nothing is said of other sources.
+        """Say how far rows are behind those that the same source sent before. Nothing is known of other sources.
 
         - `behind`: how far behind, inclusive, for all sources or by name.
         - `latency`: how long rows are under way at most; they may overtake each other on the way.

@@ -193,7 +193,7 @@ def test_bounds_that_need_a_clock_are_refused_on_a_source_that_ends() -> None:
 
 
 def test_bounds_on_streams_without_origin_name_no_sources() -> None:
-    """Nobody could tell whose rows are whose."""
+    """Nobody could know whose rows are whose."""
     with pytest.raises(PlanError, match="nobody says which row is whose"):
         sw.stream([{"at": 1}], time="at").sort(bounds=sw.Bounds.sensors({"a": 1}))
 

@@ -63,7 +63,7 @@ def _asked_at_every_tick(rules: Rules, rows: Sequence[tuple[int, str, int]]) -> 
 
 
 @given(_ROWS, _bounds())
-def test_a_replay_finds_the_tick_that_the_generator_would_have_said(
+def test_a_replay_finds_the_tick_that_the_generator_would_have_emitted(
     rows: list[tuple[int, str, int]], bounds: Bounds
 ) -> None:
     """Rows in time and late ones, in silence and after it, of all sources and of each.
