@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from slackwater.policies.late import Late
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
-
-Stray: TypeAlias = "tuple[bytes, int, int]"
-"""An event that the log has and the output lacks: its payload, start and end."""
 
 
 def late_changes_schema(schema: EventSchema, step: str) -> EventSchema:
