@@ -20,7 +20,7 @@ demo: $(READY) ## join two very uneven live streams in order; then count a year 
 
 test: check ## ruff, mypy and all tests; in the end, how many of the lines they run
 	@$(BIN)/python -m pytest -q -n 2 --ignore tests/runners/spark --cov --cov-report=
-	@$(BIN)/python -m pytest -q tests/runners/spark --cov --cov-append --cov-report=
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/runners/spark --cov --cov-append --cov-report=
 	@echo "coverage: $$($(BIN)/python -m coverage report --format=total --precision=1) % of the lines of src/slackwater"
 
 check: $(READY) ## ruff and mypy only

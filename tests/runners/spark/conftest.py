@@ -1,7 +1,11 @@
-"""A session of Spark for the tests of a file, and what every process that runs Spark needs around it."""
+"""Sessions of Spark for tests, and what every process that runs Spark needs around it."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +20,30 @@ if TYPE_CHECKING:
 Surroundings: TypeAlias = Callable[[Path], dict[str, str]]
 """The environment of a process that runs Spark and may leave things behind in a folder."""
 
+_HERE = Path(__file__).parent
+
 
 @pytest.fixture(scope="session")
-def surroundings() -> Surroundings:
+def forked_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A program that Spark takes for Python, whose processes have imported everything when they start."""
+    folder = tmp_path_factory.mktemp("python")
+    program, address = folder / "python", folder / "server"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(address))
+        listening.listen()
+        command = [sys.executable, str(_HERE / "fork_server.py"), str(listening.fileno())]
+        env = {**os.environ, "PYTHONHASHSEED": "0"}  # as Spark has it, and what a fork cannot change any more
+        server = subprocess.Popen(command, pass_fds=[listening.fileno()], env=env)  # noqa: S603 - our own interpreter
+    words = [sys.executable, "-SE", str(_HERE / "forked_python.py"), str(address)]
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    program.chmod(0o755)
+    yield program
+    server.terminate()
+    server.wait()
+
+
+@pytest.fixture(scope="session")
+def surroundings(forked_python: Path) -> Surroundings:
     """Workers are the Python of these tests, and whatever Java and Spark leave behind is left in a folder of theirs."""
 
     def of(folder: Path) -> dict[str, str]:
@@ -28,7 +53,7 @@ def surroundings() -> Surroundings:
         # which is half of all that Spark does.
         quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         return {
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": str(forked_python),
             "SPARK_LOCAL_DIRS": str(java_folder),
             "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={java_folder} -XX:-UsePerfData {quick}",
         }
@@ -36,17 +61,62 @@ def surroundings() -> Surroundings:
     return of
 
 
-@pytest.fixture(scope="module")
-def session(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, surroundings: Surroundings
-) -> Iterator[SparkSession]:
-    """A classic session with two cores; a test file that names a MASTER has that one."""
+@pytest.fixture(scope="session")
+def surroundings_of_killed(surroundings: Surroundings) -> Surroundings:
+    """The same for processes that are killed with all that they have started: a real Python, whose forks are found."""
+    warm = {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(_HERE), os.environ.get("PYTHONPATH", "")]),
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.python.daemon.module=warm_daemon pyspark-shell",
+    }
+    return lambda folder: surroundings(folder) | warm
+
+
+class _Sessions:
+    """One classic session at a time; it is made anew only for a file that wants another master."""
+
+    def __init__(self) -> None:
+        self._now: tuple[str, SparkSession] | None = None
+
+    def of(self, master: str) -> SparkSession:
+        """A session with this master."""
+        if self._now is None or self._now[0] != master:
+            self.stop()
+            builder = SparkSession.builder.master(master)
+            builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+            self._now = master, builder.getOrCreate()
+            self._now[1].sparkContext.setLogLevel("OFF")
+        return self._now[1]
+
+    def stop(self) -> None:
+        """Stop the one there is."""
+        if self._now is not None:
+            self._now[1].stop()
+        self._now = None
+
+
+@pytest.fixture(scope="session")
+def sessions(tmp_path_factory: pytest.TempPathFactory, surroundings: Surroundings) -> Iterator[_Sessions]:
+    """Sessions for all files."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in surroundings(tmp_path_factory.mktemp("spark")).items():
             patch.setenv(name, value)
-        builder = SparkSession.builder.master(getattr(request.module, "MASTER", "local[2]"))
-        builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("OFF")
-        yield session
-        session.stop()
+        sessions = _Sessions()
+        yield sessions
+        sessions.stop()
+
+
+@pytest.fixture(scope="module")
+def session(request: pytest.FixtureRequest, sessions: _Sessions) -> Iterator[SparkSession]:
+    """A classic session with two cores; a test file that names a MASTER has that one. Its settings are put back."""
+    session = sessions.of(getattr(request.module, "MASTER", "local[2]"))
+    before = dict(session.conf.getAll)
+    yield session
+    for query in session.streams.active:  # of a test that failed
+        query.stop()
+    after = dict(session.conf.getAll)
+    for name in {name for name, _ in before.items() ^ after.items()}:
+        if name in before:
+            session.conf.set(name, before[name])
+        else:
+            session.conf.unset(name)

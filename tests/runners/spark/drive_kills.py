@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -22,6 +21,7 @@ from slackwater.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 COLUMNS = "at timestamp, n long, word string"
 SHARDS = 2
@@ -100,9 +100,7 @@ def settings(builder: Any) -> Any:
 
 def main(folder: str, name: str, kind: str) -> None:
     """Do what the command line says."""
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.python.daemon.module", "warm_daemon")
     session = settings(builder.config("spark.ui.showConsoleProgress", "false")).getOrCreate()
     while not ended(start(session, folder, name, kind)):
         pass

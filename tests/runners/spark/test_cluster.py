@@ -46,7 +46,8 @@ def _write(folder: Path, numbers: range) -> list[pa.Table]:
 
 def _live(folder: Path, trouble: str, surroundings: dict[str, str]) -> None:
     """Run the query to the end of the files that are there, in a cluster of its own."""
-    env = {**os.environ, **surroundings, "SPARK_LOCAL_IP": "127.0.0.1"}
+    # Executors are killed with their workers: these are of a real Python, which is found.
+    env = {**os.environ, **surroundings, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, str(_DRIVER), str(folder), trouble]
     with (folder / "log").open("wb") as log:
         driver = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=env)  # noqa: S603

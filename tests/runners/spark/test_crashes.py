@@ -235,11 +235,16 @@ class _Lives:
 
 
 def test_a_query_that_was_killed_goes_on(
-    session: SparkSession, tmp_path: Path, surroundings: Callable[[Path], dict[str, str]], undisturbed: _Written
+    session: SparkSession,
+    tmp_path: Path,
+    surroundings_of_killed: Callable[[Path], dict[str, str]],
+    undisturbed: _Written,
 ) -> None:
-    """Killed with its JVM and workers, before it wrote anything of a micro-batch, and then half-way through it."""
-    lives = _Lives(_write(tmp_path, _cuts(_FILES)), surroundings(tmp_path))
-    lives.kill_at("before early", 1)
+    """Killed with its JVM and workers, when it had written two of its outputs, and half of another.
+
+    Twenty other places and moments are below, and fifty more in test_kills.py.
+    """
+    lives = _Lives(_write(tmp_path, _cuts(_FILES)), surroundings_of_killed(tmp_path))
     lives.kill_at("within rows", 1)
     _run(session, tmp_path)
     _assert_whole(tmp_path, undisturbed)
@@ -255,11 +260,11 @@ def undisturbed_for_long(session: SparkSession, tmp_path_factory: pytest.TempPat
 def test_a_query_that_was_killed_at_every_place_goes_on(
     session: SparkSession,
     tmp_path: Path,
-    surroundings: Callable[[Path], dict[str, str]],
+    surroundings_of_killed: Callable[[Path], dict[str, str]],
     undisturbed_for_long: _Written,
 ) -> None:
     """Twelve times, now and then several times in one micro-batch, further on each time."""
-    lives = _Lives(_write(tmp_path, _cuts(_MANY_FILES)), surroundings(tmp_path))
+    lives = _Lives(_write(tmp_path, _cuts(_MANY_FILES)), surroundings_of_killed(tmp_path))
     for place, micro_batch in [
         ("packing", 0), ("hosting", 0), ("after metrics", 0),
         ("before early", 2), ("within early", 2), ("after early", 2),
@@ -276,7 +281,7 @@ def test_a_query_that_was_killed_at_every_place_goes_on(
 def test_a_query_that_was_killed_at_any_time_goes_on(
     session: SparkSession,
     tmp_path: Path,
-    surroundings: Callable[[Path], dict[str, str]],
+    surroundings_of_killed: Callable[[Path], dict[str, str]],
     undisturbed_for_long: _Written,
 ) -> None:
     """Eight times, after seconds that were drawn; one that has come to its end before all are spent starts anew.
@@ -287,7 +292,7 @@ def test_a_query_that_was_killed_at_any_time_goes_on(
     seconds = [random.uniform(0, 4) for _ in range(8)]
     for attempt in count():
         folder = _write(tmp_path / str(attempt), _cuts(_MANY_FILES))
-        lives = _Lives(folder, surroundings(folder))
+        lives = _Lives(folder, surroundings_of_killed(folder))
         while seconds and lives.kill_after(seconds[-1]):
             seconds.pop()
         _run(session, folder)

@@ -63,14 +63,14 @@ def _assert_all_once(folder: Path, files: int) -> None:
 
 
 def test_a_driver_that_was_thought_dead_is_refused_when_it_writes_again(
-    session: SparkSession, tmp_path: Path, surroundings: Callable[[Path], dict[str, str]]
+    session: SparkSession, tmp_path: Path, surroundings_of_killed: Callable[[Path], dict[str, str]]
 ) -> None:
     """Stopped by a signal within a micro-batch, it sleeps while another takes its place; awake again, it stops itself.
 
     While it lives, a query of another checkpoint cannot have its folder.
     """
     _bring(tmp_path, range(2))
-    env = {**os.environ, **surroundings(tmp_path)}
+    env = {**os.environ, **surroundings_of_killed(tmp_path)}
     with (tmp_path / "log").open("wb") as log:
         command = [sys.executable, str(_DRIVER), str(tmp_path)]
         driver = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=env)  # noqa: S603

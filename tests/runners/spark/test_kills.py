@@ -307,7 +307,7 @@ def _plain(value: Any) -> Any:
 def test_what_was_killed_at_any_moment_wrote_what_it_read(
     session: SparkSession,
     tmp_path: Path,
-    surroundings: Callable[[Path], dict[str, str]],
+    surroundings_of_killed: Callable[[Path], dict[str, str]],
     plan: str,
     kind: str,
 ) -> None:
@@ -317,7 +317,7 @@ def test_what_was_killed_at_any_moment_wrote_what_it_read(
     compared, attempt, within = 0, 0, 0
     while left:
         folder = _bring(tmp_path / str(attempt), plan)
-        while left and _killed(folder, plan, kind, surroundings(folder), random):
+        while left and _killed(folder, plan, kind, surroundings_of_killed(folder), random):
             left -= 1
             within += any(not one.done for one in _log(folder))
         _finished(session, folder, plan, kind)

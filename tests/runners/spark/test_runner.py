@@ -45,7 +45,7 @@ _SCHEMA = pa.schema({"at": pa.timestamp("us", "UTC"), "n": pa.int64(), "word": p
 _COLUMNS = "at timestamp, n long, word string"
 _PATIENCE = "40us"
 _DRIVER = Path(__file__).with_name("drive.py")
-_PATIENT_SECONDS = 100
+_PATIENT_SECONDS = 300
 
 
 @dataclass(frozen=True)

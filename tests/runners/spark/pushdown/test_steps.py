@@ -31,7 +31,6 @@ import pyarrow.parquet as pq
 import pytest
 from connected import connected_session
 from pyarrow import feather
-from pyspark.sql import SparkSession
 
 from slackwater.errors import BackwardInterval, BadTime
 from slackwater.events.schema import EventSchema
@@ -49,7 +48,7 @@ from slackwater.runners.spark.source import SparkFeed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from slackwater.plan.node import Node, StepNode
     from slackwater.policies.windows import Window
@@ -211,12 +210,14 @@ def _window(window: Window) -> Callable[[Node], StepNode]:
 
 
 @pytest.fixture(scope="module")
-def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def connected(
+    tmp_path_factory: pytest.TempPathFactory, surroundings: Callable[[Path], dict[str, str]]
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A process with a session of Spark Connect, which takes its time to start, and its folder."""
     folder = tmp_path_factory.mktemp("connect")
     pq.write_table(_ROWS, folder / "rows.parquet")
     shared = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    env = {**os.environ, **_surroundings(folder), "PYTHONPATH": shared}
+    env = {**os.environ, **surroundings(folder), "PYTHONPATH": shared}
     command = [sys.executable, __file__, str(folder)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=env)  # noqa: S603
@@ -227,29 +228,10 @@ def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subpro
 
 
 @pytest.fixture(scope="module")
-def session(connected: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:  # noqa: ARG001
+def session(connected: object, session: SparkSession) -> SparkSession:  # noqa: ARG001
     """A classic session, in a zone with daylight saving; the one of Spark Connect starts beside it."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in _surroundings(tmp_path_factory.mktemp("spark")).items():
-            patch.setenv(name, value)
-        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-        session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-        session.sparkContext.setLogLevel("OFF")
-        session.conf.set("spark.sql.session.timeZone", _ZONE)
-        yield session
-        session.stop()
-
-
-def _surroundings(folder: Path) -> dict[str, str]:
-    """Workers are the Python of these tests, and whatever Java and Spark leave behind is left in a folder of theirs."""
-    java_folder = folder / "java"
-    java_folder.mkdir(exist_ok=True)
-    quick_to_start = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # nothing here runs long enough to be optimised
-    return {
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_DIRS": str(java_folder),
-        "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={java_folder} -XX:-UsePerfData {quick_to_start}",
-    }
+    session.conf.set("spark.sql.session.timeZone", _ZONE)
+    return session
 
 
 _Read = Callable[[pa.Table], "DataFrame"]
