@@ -121,6 +121,15 @@ def test_rows_ahead_of_the_clock_move_nothing_and_go_to_the_late_output() -> Non
     assert without.table["at"].to_pylist() == [9, 5_000], "which is what the guard is for"
 
 
+@pytest.mark.parametrize("late", [sw.Late.raise_error(), sw.Late.adjust()])
+def test_rows_ahead_of_the_clock_are_diverted_or_dropped(late: sw.Late) -> None:
+    """There is no bound that they could be moved to; and one broken clock should not end a query."""
+    with pytest.raises(PlanError, match="diverted or dropped"):
+        _stream([(1, "a", 1)]).sort(bounds=sw.Bounds.delay(5), ahead=3, late=late)
+    dropped = _stream([(1, "a", 50)]).sort(bounds=sw.Bounds.delay(5), ahead=3, late=sw.Late.drop()).run()
+    assert (dropped.table.num_rows, dropped.counters["heartbeats#1"].late) == (0, 1)
+
+
 def _one_by_one(rows: list[tuple[int, str, int]]) -> sw.DisorderedStream:
     """The same, every row in a batch of its own."""
     table = pa.Table.from_pylist([{"landed": landed, "who": who, "at": at} for landed, who, at in rows])

@@ -79,6 +79,11 @@ class Heartbeats(UnaryNode):
             facts = {"named": ", ".join(map(str, self.bounds.named)), "source": source.name}
             hint = "say which column names the source of a row: stream(..., origin=...)"
             raise PlanError(message("bounds name sources, and nobody says which row is whose", facts, hint))
+        if self.ahead is not None and self.late.action not in {LateAction.DIVERTED, LateAction.DROPPED}:
+            hint = "choose Late.divert() or Late.drop()"
+            raise PlanError(
+                message("rows that are ahead of the clock are diverted or dropped", {"late": self.late}, hint)
+            )
         rules = self.rules
         self._require_clock(rules)
         stuck = rules.stuck()
