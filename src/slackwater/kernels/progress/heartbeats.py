@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HIGH_WATER: Final = 0
 HIGH_WATER_TICK: Final = 1
 LAST_TICK: Final = 2
-ROWS: Final = 3
+ROWS: Final = 3  # counted where a rule counts rows
 HEARTBEAT: Final = 4
 LATENCY: Final = 5
 DELAY: Final = 6
@@ -379,6 +379,14 @@ def _raise_senders(
             histories[rule, there - 1, 3] = kind[SECOND]
 
 
+@kernel(f"void({_T2}, int64, int64)")
+def _note_violation(sources: Table, source: int, time: int) -> None:
+    """Count a row at or behind the heartbeat of its source, and note what that was set by."""
+    sources[VIOLATIONS, source] += 1
+    sources[BROKEN_BY, source] = time
+    sources[BROKEN_RULE, source] = sources[SET_BY, source]
+
+
 @kernel(f"void(int64, int64, int64, boolean, {_T1}, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, {_T4})")
 def _take(
     source: int,
@@ -396,9 +404,7 @@ def _take(
 ) -> None:
     """Take in a row; `counts` says whether any rule counts rows."""
     if time <= sources[HEARTBEAT, source]:
-        sources[VIOLATIONS, source] += 1
-        sources[BROKEN_BY, source] = time
-        sources[BROKEN_RULE, source] = sources[SET_BY, source]
+        _note_violation(sources, source, time)
     if counts and sources[LAST_TICK, source] != tick:
         _count_rows(rules, kinds, sources, histories, delayed, counted, queues, source, tick)
     sources[LAST_TICK, source] = tick
@@ -413,6 +419,64 @@ def _take(
         sources[HIGH_WATER_TICK, source] = tick
         everything[NEWEST] = max(everything[NEWEST], time)
         _raise_senders(kinds, rules, histories, delayed, counted, source, time, tick)
+
+
+@kernel(f"void({_READ}, {_READ}, int64, {_T1}, {_T2})")
+def _take_many(codes: Table, times: Table, tick: int, everything: Table, sources: Table) -> None:
+    """Take in many rows of one tick, where no rule counts rows; senders are raised when all are in."""
+    heartbeats, water, water_tick = sources[HEARTBEAT], sources[HIGH_WATER], sources[HIGH_WATER_TICK]
+    last, newest, any_row = sources[LAST_TICK], everything[NEWEST], False
+    for row in range(len(times)):
+        source, time = codes[row], times[row]
+        if time == LEAST:
+            continue
+        if time <= heartbeats[source]:
+            _note_violation(sources, source, time)
+        any_row = True
+        last[source] = tick
+        if time > water[source]:
+            water[source] = time
+            water_tick[source] = tick
+            newest = max(newest, time)
+    everything[NEWEST] = newest
+    if any_row:
+        everything[LAST_ARRIVAL] = tick
+
+
+@kernel(f"void({_T1}, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, int64)")
+def _raise_all(
+    everything: Table,
+    rules: Table,
+    kinds: Table,
+    sources: Table,
+    histories: Table,
+    delayed: Table,
+    counted: Table,
+    tick: int,
+) -> None:
+    """Raise the senders that have come further in a tick, and wait for those who have come at all."""
+    for j in range(everything[SOURCES]):
+        if sources[LAST_TICK, j] == tick and sources[WAITED_FOR, j] == FROM_FIRST_ROW:
+            sources[WAITED_FOR, j] = ALWAYS
+        if sources[HIGH_WATER_TICK, j] == tick:
+            _raise_senders(kinds, rules, histories, delayed, counted, j, sources[HIGH_WATER, j], tick)
+
+
+@kernel(f"boolean({_T2})")
+def _any_counts(kinds: Table) -> bool:
+    """Whether any rule counts rows."""
+    found = False
+    for rule in range(len(kinds)):
+        found |= kinds[rule, COUNTS] != NONE
+    return found
+
+
+@kernel(f"int64({_READ}, int64, int64)")
+def _end_of_tick(ticks: Table, row: int, tick: int) -> int:
+    """The first row from here on that arrives after a tick."""
+    while row < len(ticks) and ticks[row] <= tick:
+        row += 1
+    return row
 
 
 @kernel(
@@ -438,16 +502,13 @@ def follow_arrivals(
 
     With `closes` the last tick is over after the last row. A row whose time is LEAST has none, and moves nothing.
     """
-    found = 0
-    counts = False
-    for rule in range(len(kinds)):
-        counts |= kinds[rule, COUNTS] != NONE
-    for row in range(len(times) + 1):
+    found, counts = 0, _any_counts(kinds)
+    few = everything[SOURCES] // 4
+    row = 0
+    while row < len(times) or closes:
         over = row == len(times)
-        if over and not closes:
-            break
         tick = everything[TICK] + 1 if over else max(ticks[row], everything[TICK])
-        if tick > everything[TICK] or over:
+        if tick > everything[TICK]:
             if everything[BEGUN] != LEAST:
                 before = everything[OVERALL]
                 evaluate(everything, rules, kinds, sources, histories, delayed, counted, tick - 1)
@@ -459,9 +520,36 @@ def follow_arrivals(
             everything[TICK] = tick
             if everything[BEGUN] == LEAST:
                 everything[BEGUN] = tick
-        if times[row] != LEAST:
-            _take(
-                codes[row], times[row], tick, counts, everything, rules, kinds, sources, histories, delayed, counted,
-                queues,
-            )  # fmt: skip
+        stop = _end_of_tick(ticks, row, tick)
+        if counts or stop - row <= few:
+            for one in range(row, stop):
+                if times[one] != LEAST:
+                    _take(
+                        codes[one], times[one], tick, counts, everything, rules, kinds, sources, histories, delayed,
+                        counted, queues,
+                    )  # fmt: skip
+        else:
+            _take_many(codes[row:stop], times[row:stop], tick, everything, sources)
+            _raise_all(everything, rules, kinds, sources, histories, delayed, counted, tick)
+        row = stop
     return found
+
+
+@kernel(f"void({_READ}, int64, {_T1})")
+def ticks_of(arrivals: Table, grid: int, ticks: Table) -> None:
+    """Fill in the tick of each arrival; a division is only done where an arrival is in another tick than the last.
+
+    >>> import numpy as np
+    >>> ticks = np.empty(4, dtype=np.int64)
+    >>> ticks_of(np.array([19, 20, 25, -1]), 10, ticks)
+    >>> ticks.tolist()
+    [1, 2, 2, -1]
+    """
+    tick, begins, ends = 0, 1, 0
+    for i in range(len(arrivals)):
+        arrival = arrivals[i]
+        if arrival < begins or arrival > ends:
+            tick = arrival // grid
+            begins = minus(arrival, arrival % grid)
+            ends = plus(begins, grid - 1)
+        ticks[i] = tick

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
 from slackwater.events.batch import punctuation_like
-from slackwater.kernels.progress.heartbeats import BY_CLOCK, BY_IDLE, BY_LULL, BY_NOTHING
+from slackwater.kernels.progress.heartbeats import BY_CLOCK, BY_IDLE, BY_LULL, BY_NOTHING, ticks_of
 from slackwater.operators.emission import LATE, NOTHING, Emission
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
 from slackwater.operators.heartbeats.tables import HeartbeatState
@@ -132,10 +132,13 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             return Emission((batch,)) if len(batch) else NOTHING
         arrivals = self._arrivals(rows)
         rows, arrivals, inputs[0], side = self._without_rows_ahead(rows, arrivals, inputs[0])
-        ticks = arrivals // self._settings.grid
+        if not rows.rows:
+            return Emission(() if not len(inputs[1]) else (insert_punctuations(rows, *inputs),), side)
+        ticks = np.empty(rows.rows, dtype=np.int64)
+        ticks_of(arrivals, self._settings.grid, ticks)
         if self._settings.arrived is None:
             # A batch is an instant, however soon it follows another.
-            ticks = np.full(rows.rows, max(int(ticks[0]) if rows.rows else BEGINNING, self._generator.tick + 1))
+            ticks[:] = max(int(ticks[0]), self._generator.tick + 1)
         places, bounds = self._generator.follow(
             ticks, self._sources(rows), rows.start, closes=self._settings.arrived is None
         )
@@ -151,8 +154,8 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
     def _sources(self, rows: EventBatch) -> NDArray[np.int64]:
         if self._names is None:
             return np.full(rows.rows, self._generator.places_of([ONE_SOURCE])[0])
-        numbers, names = self._names.numbered(rows.payload)
-        return self._generator.places_of(names)[numbers]
+        indices, number_of, names = self._names.indexed(rows.payload)
+        return self._generator.places_of(names)[number_of][indices]
 
     def _without_rows_ahead(
         self, rows: EventBatch, arrivals: Times, places: Times

@@ -8,7 +8,7 @@ Cost: Arrow finds the distinct values of a batch; only those are looked at one b
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -154,19 +154,26 @@ class ReplicaNames:
 
     def numbered(self, payload: pa.RecordBatch) -> tuple[NDArray[np.int64], list[ReplicaName]]:
         """A number for each row, and the name that each number stands for; all of them are names of rows."""
+        indices, number_of, names = self.indexed(payload)
+        return number_of[indices], names
+
+    def indexed(self, payload: pa.RecordBatch) -> tuple[NDArray[Any], NDArray[np.int64], list[ReplicaName]]:
+        """An index for each row, the number that each index stands for, and the name of each number."""
         column = payload.column(self._by)
         if not (pa.types.is_dictionary(column.type) and column.dictionary.type == self._plain.types[0]):
             column = column.cast(self._plain.types[0]).dictionary_encode(null_encoding="encode")
         values = self._codec.encode(pa.RecordBatch.from_arrays([_with_null(column.dictionary)], schema=self._plain))
         data, ends = values.data.tobytes(), values.offsets.tolist()
         spelled = [data[first:stop] for first, stop in pairwise(ends)]
-        indices = column.indices.fill_null(len(spelled) - 1).to_numpy()
+        indices = (
+            column.indices.fill_null(len(spelled) - 1) if column.indices.null_count else column.indices
+        ).to_numpy()
         # A dictionary may have words that no row has, and values that Arrow distinguishes may be one, such as NaN.
         used = np.flatnonzero(np.bincount(indices, minlength=len(spelled)))
         numbers: dict[ReplicaName, int] = {}
         number_of = np.zeros(len(spelled), dtype=np.int64)
         number_of[used] = [numbers.setdefault(spelled[place], len(numbers)) for place in used.tolist()]
-        return number_of[indices], list(numbers)
+        return indices, number_of, list(numbers)
 
 
 def _with_null(dictionary: pa.Array) -> pa.Array:
