@@ -1,7 +1,7 @@
 """Replays recorded arrivals through the heartbeat generator, and finds when each row could have been given out.
 
 Heartbeats never fall: the tick at which one passes the time of a row is found by going through the rows in order of
-time once. Ticks without rows are gone through one by one while rows are held and a heartbeat may still rise.
+time once. Of ticks without rows only those are looked at in which a heartbeat may pass a row.
 
 Cost: that of the generator for each tick in which something is held, and O(1) for each row.
 """
@@ -12,16 +12,24 @@ from typing import TYPE_CHECKING
 
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.progress.heartbeats import (
+    ALWAYS,
     BEGUN,
+    DELAY,
+    GRID,
     HEARTBEAT,
+    IDLE,
+    LAST_ARRIVAL,
+    LAST_TICK,
+    LULL,
     NONE,
     OVERALL,
     SOURCES,
     TICK,
+    WAITED_FOR,
     evaluate,
     follow_arrivals,
 )
-from slackwater.kernels.saturating import GREATEST, LEAST
+from slackwater.kernels.saturating import GREATEST, LEAST, plus
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,6 +94,36 @@ def _release(
     return released
 
 
+@kernel("int64(int64, int64, int64)", inlined=True)
+def _by_clock(time: int, delay: int, grid: int) -> int:
+    """The tick at the end of which the clock passes a time by a delay; GREATEST if there is no delay."""
+    return GREATEST if delay == NONE else -(-plus(plus(time, delay), 1) // grid) - 1
+
+
+@kernel(f"int64({_READ}, {_READ}, {_READ}, {_READ}, {_T1}, {_T1}, {_T2})")
+def _next_change(
+    times: Table, by_time: Table, by_source: Table, begins: Table, nexts: Table, everything: Table, sources: Table
+) -> int:
+    """The next tick without rows at which the clock, or an assumption, may let something out; GREATEST for none."""
+    now, grid, found = everything[TICK], everything[GRID], GREATEST
+    at = nexts[len(nexts) - 1]
+    if at < len(times):
+        # The next row in order of time is let out when all sources that are waited for have passed it.
+        last = now + 1
+        for j in range(everything[SOURCES]):
+            if sources[WAITED_FOR, j] == ALWAYS and sources[HEARTBEAT, j] < times[by_time[at]]:
+                last = max(last, _by_clock(times[by_time[at]], sources[DELAY, j], grid))
+        found = last
+    for j in range(everything[SOURCES]):
+        if nexts[j] < begins[j + 1]:
+            found = min(found, max(_by_clock(times[by_source[nexts[j]]], sources[DELAY, j], grid), now + 1))
+        if everything[IDLE] != NONE:
+            idle = max(sources[LAST_TICK, j], everything[BEGUN]) + everything[IDLE]
+            found = min(found, idle) if idle > now else found
+    lull = everything[LAST_ARRIVAL] + everything[LULL]
+    return min(found, lull) if everything[LULL] != NONE and lull > now else found
+
+
 @kernel(
     f"void({_READ}, {_READ}, {_READ}, {_READ}, {_READ}, {_READ}, int64, {_T1}, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, "
     f"{_T3}, {_T4}, {_T1}, {_T2}, {_T1}, {_T1})",
@@ -113,8 +151,8 @@ def replay_arrivals(
 ) -> None:
     """Fill in at the end of which tick the time of each row was complete: of all sources, and of its own.
 
-    Rows that are never complete keep what is there, GREATEST. `longest` is for how many ticks without rows heartbeats
-    may still rise; NONE for ever. `nexts` has the beginnings of the sources in `by_source`, and 0 at its end.
+    Rows that are never complete keep what is there, GREATEST. `longest` is for how many ticks without rows something
+    may come to hold that rows guaranteed. `nexts` has the beginnings of the sources in `by_source`, and 0 at its end.
     """
     row, held = 0, 0
     while row < len(times):
@@ -136,10 +174,12 @@ def replay_arrivals(
         row = end
         held -= _release(times, by_time, by_source, begins, nexts, everything, sources, row, tick, of_all, of_own)
         until = ticks[row] - 1 if row < len(times) else GREATEST
-        if longest != NONE:
-            until = min(until, tick + longest)
         while held > 0 and everything[TICK] < until:
             now = everything[TICK] + 1
+            if now > tick + longest:
+                now = _next_change(times, by_time, by_source, begins, nexts, everything, sources)
+            if now > until or now == GREATEST:
+                break
             everything[TICK] = now
             evaluate(everything, rules, kinds, sources, histories, delayed, counted, now)
             held -= _release(times, by_time, by_source, begins, nexts, everything, sources, row, now, of_all, of_own)

@@ -171,15 +171,12 @@ class HeartbeatGenerator:
         return of_all, of_own
 
     def _longest_wait(self) -> int:
-        """For how many ticks without rows heartbeats may still rise; NONE for ever, by the clock."""
-        tables = self._tables
-        known = tables.sources[:, : len(self.names)]
-        if (known[kernel.DELAY] != kernel.NONE).any():
-            return kernel.NONE
-        waits = tables.says[:, kernel.WAIT, : len(self.names)].max(initial=0)
-        assumed = max(tables.everything[kernel.IDLE], tables.everything[kernel.LULL])
+        """For how many ticks after rows something may come to hold that they guaranteed."""
+        known = len(self.names)
+        waits = int(self._tables.says[:, kernel.WAIT, :known].max(initial=0))
+        latency = int(self._tables.sources[kernel.LATENCY, :known].max())
         # What is put together in a history comes to hold a little later, and latency is waited for twice at most.
-        return int(max(2 * (waits + known[kernel.LATENCY].max()), assumed)) + 2
+        return 2 * (waits + latency) + 2 if waits + latency else 0
 
     @property
     def tick(self) -> int:
