@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
 from slackwater.plan.nodes.bands import split_by_lateness
-from slackwater.plan.nodes.heartbeats import with_heartbeats
 from slackwater.plan.nodes.ordering import Sort
 from slackwater.plan.nodes.replicas_by_column import MergeByColumn
-from slackwater.plan.nodes.rows import AssumeOrdered, stamped, with_wide_dictionaries
+from slackwater.plan.nodes.rows import AssumeOrdered, with_wide_dictionaries
 from slackwater.policies.late import Late
 from slackwater.policies.lateness import Lateness, refuse_without_patience
 from slackwater.policies.left_out_rows import LeftOutRows
+from slackwater.streams.bounded import waiting, with_bounds
 from slackwater.streams.event_stream import EventStream
 
 if TYPE_CHECKING:
@@ -86,18 +86,10 @@ class DisorderedStream(EventStream):
         """
         from slackwater.streams.ordered import OrderedStream
 
-        node = with_wide_dictionaries(stamped(self.node))
-        if bounds is not None:
-            node = with_heartbeats(node, bounds, patience, every, ahead, late)
-            (ordered,) = split_by_lateness(node, Lateness.by_punctuations(late), in_order=True)
-            return OrderedStream(ordered)
-        if ahead is not None:
-            hint = "give bounds, too: bounds=sw.Bounds.patience(...) for a patience alone"
-            raise PlanError(message("ahead= needs bounds", {"ahead": ahead}, hint))
-        if patience is None:
+        node, lateness = waiting(self.node, patience, every, late, bounds, ahead)
+        if lateness is None:
             refuse_without_patience(every, late, 'sort(patience="5s", ...)')
             return OrderedStream(Sort(node))
-        lateness = Lateness.chosen([patience], every, late, calendar=node.schema.calendar)
         (ordered,) = split_by_lateness(node, lateness, in_order=True)
         return OrderedStream(ordered)
 
@@ -110,12 +102,14 @@ class DisorderedStream(EventStream):
         patience: Length | None = None,
         every: Every | None = None,
         late: Late = _DIVERT,
+        bounds: Bounds | None = None,
+        ahead: Length | None = None,
     ) -> OrderedStream:
         """Keep one row of each event that arrives several times, in order of time. See `EventStream.deduplicate`.
 
-        `patience`, `every` and `late` say how long to wait for late rows, and what becomes of them, as in sort(): a row
-        that comes when its time is complete goes to the late output, whether it repeats another or not. Without a
-        patience the stream's own punctuations are obeyed; one that has none is refused.
+        `patience`, `every`, `late`, `bounds` and `ahead` say how long to wait for late rows, and what becomes of them,
+        as in sort(): a row that comes when its time is complete goes to the late output, whether it repeats another or
+        not. Without a patience or bounds the stream's own punctuations are obeyed; one that has none is refused.
 
         >>> import slackwater as sw
         >>> arrived = [(1, "a"), (4, "b"), (2, "a"), (12, "c"), (3, "b")]
@@ -124,11 +118,10 @@ class DisorderedStream(EventStream):
         >>> result.table["frame"].to_pylist(), result.late.to_pylist()
         (['a', 'b', 'c'], [{'at': 3, 'frame': 'b', 'late_bound': 7, 'late_by': 4}])
         """
-        if patience is None:
+        node, lateness = waiting(self.node, patience, every, late, bounds, ahead)
+        if lateness is None:
             refuse_without_patience(every, late, 'deduplicate(..., patience="5s", ...)')
             return super().deduplicate(on, within=within, keep=keep)
-        node = with_wide_dictionaries(stamped(self.node))
-        lateness = Lateness.chosen([patience], every, late, calendar=node.schema.calendar)
         (in_time,) = split_by_lateness(node, lateness, in_order=False)
         return type(self)(in_time).deduplicate(on, within=within, keep=keep)
 
@@ -176,6 +169,8 @@ class DisorderedStream(EventStream):
         *patiences: Length,
         every: Every | None = None,
         late: Late = _DIVERT,
+        bounds: Bounds | None = None,
+        ahead: Length | None = None,
         partial: SubPlan | None = None,
         merge: SubPlan | None = None,
         **aggregates: Aggregate,
@@ -193,6 +188,7 @@ class DisorderedStream(EventStream):
         rows of tumbling windows are summed up where they are read, and only sums are moved.
 
         - `patiences`: how long each stream waits, the shortest first; `every` and `late` are those of sort().
+        - `bounds`, `ahead`: those of sort(). What they prove to be complete no stream waits for, however patient it is.
         - `aggregates`: what is summed up, by name; or `partial` and `merge`, a query of your own.
 
         >>> import slackwater as sw
@@ -207,7 +203,10 @@ class DisorderedStream(EventStream):
             hint = "give aggregates, or both partial= and merge=, or none of them"
             raise PlanError(message("in_bands takes aggregates, or partial= together with merge=", {}, hint))
         if partial is not None and merge is not None:
-            return bands.bands_of_sub_plan(self.node, partial, merge, patiences, every, late)
+            node = with_bounds(self.node, late, bounds, ahead)
+            return bands.bands_of_sub_plan(node, partial, merge, patiences, every, late)
         if aggregates:
-            return self.group_by().in_bands(*patiences, every=every, late=late, **aggregates)
-        return bands.bands_of_events(self.node, patiences, every, late)
+            return self.group_by().in_bands(
+                *patiences, every=every, late=late, bounds=bounds, ahead=ahead, **aggregates
+            )
+        return bands.bands_of_events(with_bounds(self.node, late, bounds, ahead), patiences, every, late)

@@ -9,15 +9,17 @@ from slackwater.errors import PlanError, message
 from slackwater.plan.nodes.aggregating import aggregate
 from slackwater.plan.nodes.bands import split_by_lateness
 from slackwater.plan.nodes.early_aggregate import EarlyAggregate
-from slackwater.plan.nodes.rows import stamped, with_wide_dictionaries
+from slackwater.plan.nodes.rows import stamped
 from slackwater.policies.aggregates import Aggregate
 from slackwater.policies.late import Late
-from slackwater.policies.lateness import Lateness, refuse_without_patience
+from slackwater.policies.lateness import refuse_without_patience
+from slackwater.streams.bounded import waiting, with_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from slackwater.plan.node import Node
+    from slackwater.policies.bounds import Bounds
     from slackwater.policies.cadence import Every
     from slackwater.policies.punctuations import Length
     from slackwater.streams.bands import PatienceBands
@@ -58,7 +60,13 @@ class GroupedStream:
         return OrderedStream(aggregate(stamped(self.node), self.keys, aggregates))
 
     def in_bands(
-        self, *patiences: Length, every: Every | None = None, late: Late = _DIVERT, **aggregates: Aggregate
+        self,
+        *patiences: Length,
+        every: Every | None = None,
+        late: Late = _DIVERT,
+        bounds: Bounds | None = None,
+        ahead: Length | None = None,
+        **aggregates: Aggregate,
     ) -> PatienceBands:
         """Sum up each group at several latencies, the shortest patience first. See `DisorderedStream.in_bands`.
 
@@ -71,7 +79,8 @@ class GroupedStream:
         from slackwater.streams.bands import bands_of_aggregates
 
         _require_aggregates('in_bands("1s", "1m", ', aggregates)
-        return bands_of_aggregates(self.node, self.keys, aggregates, patiences, every, late)
+        node = with_bounds(self.node, late, bounds, ahead)
+        return bands_of_aggregates(node, self.keys, aggregates, patiences, every, late)
 
     def aggregate_early(
         self,
@@ -79,14 +88,17 @@ class GroupedStream:
         *,
         every: Every | None = None,
         late: Late = _DIVERT,
+        bounds: Bounds | None = None,
+        ahead: Length | None = None,
         **aggregates: Aggregate,
     ) -> RevisedStream:
         """Sum up each window and group, send the answers at once, and revise them when later rows change them.
 
         Each batch of rows sends the answers that it has changed: the former one is removed, the new one inserted. An
         answer is final when its window can get no more rows: when the greatest time seen is a patience past its end.
-        `every` and `late` are those of sort(). Without a patience the stream's own order or punctuations are obeyed.
-        How often an answer is revised on the way depends on how rows are batched; what is final does not.
+        `every`, `late`, `bounds` and `ahead` are those of sort(). Without a patience or bounds the stream's own order
+        or punctuations are obeyed. How often an answer is revised on the way depends on how rows are batched; what is
+        final does not.
 
         `settle()` gives the final answers alone; replicas that answer early can be merged by merge_replicas(). An early
         sum must fit its type as a final one must.
@@ -107,9 +119,8 @@ class GroupedStream:
         from slackwater.streams.revised import RevisedStream
 
         _require_aggregates('aggregate_early(patience="1h", ', aggregates)
-        node = with_wide_dictionaries(stamped(self.node))
-        if patience is not None:
-            lateness = Lateness.chosen([patience], every, late, calendar=node.schema.calendar)
+        node, lateness = waiting(self.node, patience, every, late, bounds, ahead)
+        if lateness is not None:
             (node,) = split_by_lateness(node, lateness, in_order=False)
         else:
             refuse_without_patience(every, late, 'aggregate_early(patience="1h", ...)')

@@ -255,3 +255,49 @@ def test_spark_refuses_heartbeats_with_the_reason() -> None:
     stream = _stream([(1, "a", 1)]).sort(bounds=sw.Bounds.in_order())
     with pytest.raises(PlanError, match=r"(?s)does not run on Spark.*start\(timeout=...\)"):
         ShardPlan.of({"main": stream.node}, 1)
+
+
+def _cut_off() -> list[tuple[int, str, int]]:
+    """B is silent for a while, then sends what it has had all the time, in order."""
+    a = [(tick, "a", tick) for tick in range(100)]
+    b = [(tick if tick < 20 or tick >= 60 else 60, "b", tick) for tick in range(100)]
+    return sorted([*a, *b])
+
+
+_CUT_OFF_FOR = sw.Bounds.delay({"a": 0, "b": 40})
+
+
+def test_bounds_make_patient_bands_complete_sooner_and_lose_nothing() -> None:
+    """What is proven complete no band waits for; the first band stays as soon as its patience lets it be."""
+    windows = _stream(_cut_off()).tumbling(10)
+    soon, final = windows.in_bands(5, 10_000, bounds=_CUT_OFF_FOR, n=sw.count(), late=sw.Late.divert()).run()
+    assert final.table["n"].to_pylist() == [20] * 10
+    assert sum(soon.table["n"].to_pylist()) < 200
+    held = windows.in_bands(5, 10_000, n=sw.count()).run()[1]
+    assert final.counters["in_bands#1"].peak_buffered <= held.counters["in_bands#1"].peak_buffered
+
+
+def test_early_answers_are_final_when_bounds_say_so() -> None:
+    """And are the same in the end as with all rows at hand."""
+    windows = _stream(_cut_off()).tumbling(10)
+    early = windows.group_by("who").aggregate_early(bounds=_CUT_OFF_FOR, n=sw.count()).settle().run()
+    assert early.table["n"].to_pylist() == [10] * 20
+    assert early.late.num_rows == 0
+
+
+def test_deduplicate_waits_as_bounds_say() -> None:
+    """Rows of the source that was cut off repeat those of the other, and are no more late than any."""
+    named = _stream(_cut_off()).select("landed", "who", frame=nw.col("at"))
+    result = named.deduplicate(on="frame", within=50, bounds=_CUT_OFF_FOR).run()
+    assert result.table["at"].to_pylist() == list(range(100))
+    assert result.late.num_rows == 0
+
+
+def test_an_idle_timeout_loses_what_bounds_keep() -> None:
+    """The complaint that all this answers: the rows of the pause."""
+    rows = _cut_off()
+    kept = _stream(rows).sort(bounds=_CUT_OFF_FOR).run()
+    idle = _stream(rows).sort(bounds=sw.Bounds.in_order() & sw.Bounds.idle(10)).run()
+    assert (kept.table.num_rows, kept.late.num_rows) == (200, 0)
+    assert idle.late.num_rows > 20
+    assert idle.table.num_rows + idle.late.num_rows == 200
