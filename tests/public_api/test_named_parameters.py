@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _BY_NAME = {
     "computed": "names of columns, which users choose",
+    "by_name": "names of sources, which users have",
     "aggregates": "names of columns, which users choose",
     "options": "those of Spark's file source, listed by a TypedDict",
 }

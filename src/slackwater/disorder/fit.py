@@ -67,7 +67,7 @@ def fit_bounds(
     Bounds that fit a sample are no guarantee: what `on_the_rest` loses is the measure of what is to come. They have the
     paper's time-out among them (`Bounds.lull`), where silences were short whenever something was still to come.
 
-    >>> import pyarrow as pa
+    >>> import pyarrow as pa, slackwater as sw
     >>> rows = pa.table({"at": [1, 2, 2, 4, 5, 6], "came": [3, 4, 5, 6, 7, 8], "by": ["a", "b", "a", "b", "a", "b"]})
     >>> fitted = sw.fit_bounds(rows, time="at", arrived="came", origin="by", first=0.5)
     >>> print(fitted.text)

@@ -66,7 +66,12 @@ class Why:
     clock_calendar: bool = True
 
     def with_held(self, held: Mapping[str, int]) -> Why:
-        """The same, with what the steps hold that follow."""
+        """The same, with what the steps hold that follow.
+
+        >>> why = Why("punctuate#1", 5, 8, Grounds.PATIENCE, "patience 3", calendar=False)
+        >>> print(str(why.with_held({"sort#1": 2})).splitlines()[-1])
+          held       sort#1 2
+        """
         return replace(self, held=held)
 
     def __str__(self) -> str:

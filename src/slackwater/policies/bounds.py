@@ -72,7 +72,11 @@ class Bound:
             raise PlanError(message("a bound counts a time or rows, not both", facts, hint))
 
     def pair(self, units: Units) -> Pair:
-        """The same in the units of a stream, as the paper has it."""
+        """The same in the units of a stream, as the paper has it.
+
+        >>> Bound("5ms", after="1ms").pair(Units(calendar=True))
+        Pair(delta=5001, wait=1000, rows=0)
+        """
         return Pair(units.time(self.behind) + (not self.strictly), units.clock(self.after), self.rows)
 
     def __str__(self) -> str:
@@ -312,7 +316,11 @@ class Bounds:
         return tuple(dict.fromkeys(name for part in self.parts for name in part.names))
 
     def rules(self, units: Units) -> Rules:
-        """The same in the units of a stream; refuse lengths of the other kind."""
+        """The same in the units of a stream; refuse lengths of the other kind.
+
+        >>> Bounds.uniform(5).rules(Units(calendar=False)).pairs("a", "b")
+        [Pair(delta=6, wait=0, rows=0)]
+        """
         all_of_it = Rules()
         for part in self.parts:
             all_of_it = _both(all_of_it, part.rules(units))

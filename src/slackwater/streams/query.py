@@ -338,19 +338,20 @@ class Query:
 
         Print one to read it.
 
-        >>> import slackwater as sw
-        >>> rows = [{"at": 1, "who": "a"}, {"at": 5, "who": "b"}, {"at": 9, "who": "a"}]
-        >>> ordered = sw.stream(rows, time="at", origin="who").sort(bounds=sw.Bounds.in_order() & sw.Bounds.uniform(6))
-        >>> query = ordered.open(print, on_late=print)
-        >>> query.step()
-        True
-        >>> for reason in query.why():
-        ...     print(reason)
-        heartbeats#1  complete before 3, the newest row is at 9
-          waits for  any source that has not come yet
-          ground     proven by bounds: any source: at most 6 behind any other
-          by         a row of a at 9
-          held       sort#1 3
+        >>> import pyarrow as pa, slackwater as sw
+        >>> source = sw.PushSource({"at": pa.int64(), "who": pa.string()})
+        >>> readings = sw.stream(source, time="at", origin="who")
+        >>> bounds = (sw.Bounds.in_order() & sw.Bounds.uniform(6) & sw.Bounds.lull("1h")).only("a", "b")
+        >>> query = readings.sort(bounds=bounds).open(lambda rows: None, on_late=print, clock=sw.ManualClock())
+        >>> source.push([{"at": 1, "who": "a"}, {"at": 5, "who": "b"}, {"at": 9, "who": "a"}])
+        >>> query.work()
+        >>> print(query.why()[0])
+        heartbeats#1  complete before 5, the newest row is at 9
+          waits for  b
+          ground     proven by bounds: each source: in order
+          by         a row of b at 5, arrived 1970-01-01T00:00:00.000000Z
+          goes on    1970-01-01T01:00:00.000000Z by the clock, or with the next row
+          held       sort#1 2
         """
         return self._runner.why()
 

@@ -98,6 +98,7 @@ class SparkQuery:
     - `snapshot`: the checkpoint has the state, and the query that is started with it goes on.
     - `attach`, `detach`, `waits_to_join` and `why_left`: the sources of a query on Spark are those it was started with.
     - `replicas`: shards count replicas and do not name them; see `last_micro_batch()`.
+    - `why`: shards know no sources apart, and bounds do not run on Spark; see `progress()`.
     - `with`: a query on Spark goes on when the block that started it is left; say stop() or close().
 
     >>> import slackwater as sw
