@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slackwater.policies.aggregates import Aggregate
-
     Columns = Mapping[str, NDArray[Any]]
 
 T = TypeVar("T")
@@ -66,7 +64,7 @@ class Asked:
 
     groups: int
     keys: tuple[str, ...]
-    aggregates: Mapping[str, Aggregate]
+    aggregates: Mapping[str, Any]
 
 
 QUERIES = {

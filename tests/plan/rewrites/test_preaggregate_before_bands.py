@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SCHEMA = pa.schema({"at": pa.int64(), "k": pa.string(), "v": pa.int64()})
 _FATES = [sw.Late.divert(), sw.Late.drop(), sw.Late.adjust()]
-_AGGREGATES = {
+_AGGREGATES: dict[str, Any] = {
     "n": sw.count(),
     "total": sw.sum("v"),
     "mean": sw.mean("v"),

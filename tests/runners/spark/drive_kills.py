@@ -45,7 +45,8 @@ class Killed:
 
 
 def _bands(streams: list[sw.DisorderedStream]) -> Sequence[Any]:
-    per_word, sums = streams[0].tumbling("50us").group_by("word"), {"n": sw.count(), "sum": sw.sum("n")}
+    per_word = streams[0].tumbling("50us").group_by("word")
+    sums: dict[str, Any] = {"n": sw.count(), "sum": sw.sum("n")}
     return list(per_word.in_bands("10us", "40us", "90us", every=sw.Every.batch(), late=sw.Late.drop(), **sums))
 
 

@@ -46,7 +46,7 @@ def _doubled(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch({"k": rows["k"], "twice": pa.array([2 * n for n in rows["n"].to_pylist()], pa.int64())})
 
 
-_SUMS = {
+_SUMS: dict[str, Any] = {
     "n": sw.count("x"),
     "m": sw.sum("m"),
     "x": sw.sum("x"),
