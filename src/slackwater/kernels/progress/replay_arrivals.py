@@ -109,14 +109,15 @@ def _next_change(
     at = nexts[len(nexts) - 1]
     if at < len(times):
         # The next row in order of time is let out when all sources that are waited for have passed it.
-        last = now + 1
+        last = now
         for j in range(everything[SOURCES]):
             if sources[WAITED_FOR, j] == ALWAYS and sources[HEARTBEAT, j] < times[by_time[at]]:
                 last = max(last, _by_clock(times[by_time[at]], sources[DELAY, j], grid))
-        found = last
+        found = last if last > now else GREATEST
     for j in range(everything[SOURCES]):
         if nexts[j] < begins[j + 1]:
-            found = min(found, max(_by_clock(times[by_source[nexts[j]]], sources[DELAY, j], grid), now + 1))
+            passes = _by_clock(times[by_source[nexts[j]]], sources[DELAY, j], grid)
+            found = min(found, passes) if passes > now else found
         if everything[IDLE] != NONE:
             idle = max(sources[LAST_TICK, j], everything[BEGUN]) + everything[IDLE]
             found = min(found, idle) if idle > now else found
