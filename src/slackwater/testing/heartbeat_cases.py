@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def heartbeat_cases(schema: EventSchema, origin: str, arrived: str) -> list[TortureCase]:
     """Heartbeats for point events; columns name the source of a row, and a number for its arrival, or none."""
-    bounds = Bounds.in_order() & Bounds.uniform(0) & Bounds.idle(3)
+    bounds = Bounds.in_order() & Bounds.uniform(0)
     rules = bounds.rules(Units(calendar=False, clock_calendar=False))
 
     def build(settings: HeartbeatSettings, state: Any) -> HeartbeatsOperator:

@@ -83,7 +83,8 @@ SOURCES: Final = 6
 BINDING: Final = 7
 OVERALL: Final = 8
 BEGUN: Final = 9
-ALL_COLUMNS: Final = 10
+EVALUATED: Final = 10  # the tick at whose end heartbeats were found, if no row has come since
+ALL_COLUMNS: Final = 11
 
 NONE: Final = -1
 """No sender, no receiver, no delay, no assumption, no history."""
@@ -205,6 +206,15 @@ def _lift_by_others(rule: int, kind: Table, says: Table, sources: Table, history
             _lift(sources, j, minus(first, deltas[j]), rule, sender)
 
 
+@kernel(f"void(int64, {_T2}, {_T2}, int64)")
+def _lift_by_own(rule: int, says: Table, sources: Table, count: int) -> None:
+    """Raise heartbeats by how far each source has come itself, where nobody waits and nothing is counted."""
+    deltas, water = says[DELTA], sources[HIGH_WATER]
+    for j in range(count):
+        if deltas[j] != NONE:
+            _lift(sources, j, minus(water[j], deltas[j]), rule, j)
+
+
 @kernel(f"void({_T1}, {_T2}, int64)")
 def _assume(everything: Table, sources: Table, now: int) -> None:
     """Raise heartbeats by the clock, and by what is assumed of silence."""
@@ -252,12 +262,16 @@ def evaluate(
             if kind[FIRST] != LEAST:
                 _lift_by_others(rule, kind, rules[rule], sources, histories[rule], count, now)
             continue
+        if kind[COUNTS] == NONE and kind[DELAYED] == NONE:
+            _lift_by_own(rule, rules[rule], sources, count)
+            continue
         for j in range(count):
             if rules[rule, DELTA, j] != NONE:
                 value = _guaranteed(rule, j, rules, kinds, sources, histories, delayed, counted, now)
                 _lift(sources, j, value, rule, j if kind[OWN] else NONE)
     _assume(everything, sources, now)
     _bind(everything, sources)
+    everything[EVALUATED] = now
 
 
 @kernel(f"void({_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, {_T4}, int64, int64)")
@@ -509,7 +523,7 @@ def follow_arrivals(
         over = row == len(times)
         tick = everything[TICK] + 1 if over else max(ticks[row], everything[TICK])
         if tick > everything[TICK]:
-            if everything[BEGUN] != LEAST:
+            if everything[BEGUN] != LEAST and everything[EVALUATED] != tick - 1:
                 before = everything[OVERALL]
                 evaluate(everything, rules, kinds, sources, histories, delayed, counted, tick - 1)
                 if everything[OVERALL] > before:
@@ -520,6 +534,7 @@ def follow_arrivals(
             everything[TICK] = tick
             if everything[BEGUN] == LEAST:
                 everything[BEGUN] = tick
+        everything[EVALUATED] = LEAST
         stop = _end_of_tick(ticks, row, tick)
         if counts or stop - row <= few:
             for one in range(row, stop):

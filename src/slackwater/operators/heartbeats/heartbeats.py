@@ -13,13 +13,13 @@ Cost: that of the generator; nothing is held.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
-from slackwater.events.batch import punctuation_like
+from slackwater.events.batch import EventBatch
 from slackwater.kernels.progress.heartbeats import BY_CLOCK, BY_IDLE, BY_LULL, BY_NOTHING, ticks_of
 from slackwater.operators.emission import LATE, NOTHING, Emission
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slackwater.events.batch import EventBatch, Times
+    from slackwater.events.batch import Times
     from slackwater.events.schema import EventSchema
     from slackwater.policies.bound_rules import Rules
     from slackwater.policies.per_source import SourceName
@@ -64,6 +64,9 @@ class HeartbeatsState:
     generator: HeartbeatState
     ahead: int = 0
     """How many rows were ahead of the clock by more than they may be."""
+
+    punctuated: Instant = BEGINNING
+    """The last punctuation that was sent, made here or by the input."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,17 @@ class HeartbeatSettings:
 class HeartbeatsOperator(Operator[HeartbeatsState]):
     """Follows the arrivals of a stream, and punctuates it as far as bounds let it."""
 
-    __slots__ = ("_ahead", "_ahead_payload", "_generator", "_names", "_now", "_schema", "_settings", "_step")
+    __slots__ = (
+        "_ahead",
+        "_ahead_payload",
+        "_generator",
+        "_names",
+        "_now",
+        "_punctuated",
+        "_schema",
+        "_settings",
+        "_step",
+    )
     state_types = (HeartbeatsState, HeartbeatState)
     ticks = True
 
@@ -113,6 +126,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             settings.rules, settings.grid, None if resume is None else resume.generator, self._key
         )
         self._ahead = 0 if resume is None else resume.ahead
+        self._punctuated = BEGINNING if resume is None else resume.punctuated
         self._ahead_payload = ahead_payload
         self._now: Instant = BEGINNING
 
@@ -128,12 +142,12 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
         """Put punctuations between the rows, and take out those that are ahead."""
         rows, *inputs = split_punctuations(batch)
-        if not rows.rows:
-            return Emission((batch,)) if len(batch) else NOTHING
+        if not len(batch):
+            return NOTHING
         arrivals = self._arrivals(rows)
         rows, arrivals, inputs[0], side = self._without_rows_ahead(rows, arrivals, inputs[0])
         if not rows.rows:
-            return Emission(() if not len(inputs[1]) else (insert_punctuations(rows, *inputs),), side)
+            return self._emission(rows, inputs[0], inputs[1], side)
         ticks = np.empty(rows.rows, dtype=np.int64)
         ticks_of(arrivals, self._settings.grid, ticks)
         if self._settings.arrived is None:
@@ -142,7 +156,15 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         places, bounds = self._generator.follow(
             ticks, self._sources(rows), rows.start, closes=self._settings.arrived is None
         )
-        return Emission((insert_punctuations(rows, *_together(inputs[0], inputs[1], places, bounds)),), side)
+        return self._emission(rows, *_together(inputs[0], inputs[1], places, bounds), side)
+
+    def _emission(self, rows: EventBatch, places: Times, bounds: Times, side: _Diverted) -> Emission:
+        """Rows with those punctuations between them that are news."""
+        reached = np.maximum.accumulate(np.concatenate([[self._punctuated], bounds]))
+        news = reached[1:] > reached[:-1]
+        self._punctuated = int(reached[-1])
+        sent = insert_punctuations(rows, places[news], bounds[news])
+        return Emission((sent,) if len(sent) else (), side)
 
     def _arrivals(self, rows: EventBatch) -> Times:
         """When each row arrived; BEGINNING, for as soon as those before it, where nobody says."""
@@ -159,7 +181,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
 
     def _without_rows_ahead(
         self, rows: EventBatch, arrivals: Times, places: Times
-    ) -> tuple[EventBatch, Times, Times, tuple[tuple[str, EventBatch], ...]]:
+    ) -> tuple[EventBatch, Times, Times, _Diverted]:
         """Take out the rows whose times are further ahead of the clock than they may be."""
         allowed = self._settings.ahead
         if allowed is None:
@@ -198,9 +220,8 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
 
     def on_wake(self, now: Instant) -> Emission:
         """Punctuate as far as silence until now lets the stream be complete."""
-        before = self._generator.complete_before
-        reached = self._generator.advance(now // self._settings.grid)
-        return Emission((punctuation_like(self._schema.no_rows, reached),)) if reached > before else NOTHING
+        reached = np.array([self._generator.advance(now // self._settings.grid)])
+        return self._emission(EventBatch.inserts(self._schema.no_rows, _NOWHERE), _AT_THE_START, reached, ())
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Release nothing: nothing was held."""
@@ -269,7 +290,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
 
     def snapshot(self) -> HeartbeatsState:
         """Return all there is to remember."""
-        return HeartbeatsState(self._generator.snapshot(), self._ahead)
+        return HeartbeatsState(self._generator.snapshot(), self._ahead, self._punctuated)
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -293,9 +314,14 @@ def _on_calendar(kind: pa.DataType) -> bool:
 
 
 def _together(places: Times, bounds: Times, more_places: Times, more: Times) -> tuple[Times, Times]:
-    """Punctuations of the input and those made here, in order of their places; each is news or at least not less."""
+    """Punctuations of the input and those made here, in order of their places."""
     if not len(bounds):
         return more_places, more
     both_places, both = np.concatenate([places, more_places]), np.concatenate([bounds, more])
     order = np.lexsort((both, both_places))
-    return both_places[order], np.maximum.accumulate(both[order])
+    return both_places[order], both[order]
+
+
+_NOWHERE: Times = np.empty(0, dtype=np.int64)
+_AT_THE_START: Times = np.zeros(1, dtype=np.int64)
+_Diverted: TypeAlias = "tuple[tuple[str, EventBatch], ...]"
