@@ -109,11 +109,12 @@ def _stream(rows: list[tuple[int, str, int]], **options: Any) -> sw.DisorderedSt
     return sw.stream(table, time="at", origin="who", arrived="landed", **options)
 
 
-def test_rows_ahead_of_the_clock_move_nothing_and_go_to_the_late_output() -> None:
+@pytest.mark.parametrize("tick", [1, 4])
+def test_rows_ahead_of_the_clock_move_nothing_and_go_to_the_late_output(tick: int) -> None:
     """One fast clock makes no honest row late."""
     rows = [(10, "a", 9), (11, "b", 5_000), (12, "a", 11), (13, "b", 12)]
     bounds = sw.Bounds.delay(5)
-    result = _stream(rows).sort(bounds=bounds, patience=5, ahead=3, every=sw.Every.time(1)).run()
+    result = _stream(rows).sort(bounds=bounds, patience=5, ahead=3, every=sw.Every.time(tick)).run()
     assert result.table["at"].to_pylist() == [9, 11, 12]
     ahead = next(table for table in result.late_by_source.values() if table.num_rows)
     assert ahead.to_pylist() == [{"landed": 11, "who": "b", "at": 5_000, "latest_allowed": 14, "ahead_by": 4_986}]
@@ -205,6 +206,31 @@ def test_bounds_on_streams_without_origin_name_no_sources() -> None:
     """Nobody could know whose rows are whose."""
     with pytest.raises(PlanError, match="nobody says which row is whose"):
         sw.stream([{"at": 1}], time="at").sort(bounds=sw.Bounds.sensors({"a": 1}))
+
+
+def test_a_source_that_the_column_cannot_hold_is_refused_when_the_plan_is_made() -> None:
+    """A name where the column has numbers is a mistake, not a source that never sends."""
+    table = pa.table({"at": [1], "who": pa.array([7], pa.int16()), "landed": [1]})
+    stream = sw.stream(table, time="at", origin="who", arrived="landed")
+    with pytest.raises(PlanError, match="cannot hold"):
+        stream.sort(bounds=sw.Bounds.delay(5, JFK=9))
+    with pytest.raises(PlanError, match="cannot hold"):
+        stream.sort(bounds=sw.Bounds.sensors({7: 3}).in_fleets({"all": [7, 100_000]}))
+
+
+def test_fleets_are_waited_for_and_named_as_one() -> None:
+    """Whatever type the column has; a source that is in none is one by itself, of which nothing is known."""
+    rows = [{"landed": tick, "who": who, "at": tick} for tick, who in enumerate([1, 2, 3, 1, 2, 1, 9], 1)]
+    table = pa.Table.from_pylist(rows, schema=pa.schema({"landed": pa.int64(), "who": pa.int16(), "at": pa.int64()}))
+    fleets = {"north": [1, 2], "south": [3]}
+    bounds = sw.Bounds.sensors({1: 0, 2: 1, 3: 2}).in_fleets(fleets)
+    query = sw.stream(table, time="at", origin="who", arrived="landed").sort(bounds=bounds).open(id, on_late=id)
+    query.step()
+    (why,) = query.why()
+    # The last tick is not over. Of "south" it is known that it is at most 1 + 2 behind the sixth row.
+    assert (why.source, why.complete_before) == ("south", 3)
+    query.close()
+    assert query.counters()["sort#1"].rows_out == 7
 
 
 def test_a_live_stream_whose_last_rows_would_be_held_is_warned_of() -> None:

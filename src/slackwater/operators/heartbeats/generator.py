@@ -85,8 +85,9 @@ class HeartbeatGenerator:
         key: Callable[[SourceName], Hashable] = lambda name: name,
     ) -> None:
         self._rules = rules
-        self._named = {key(name): name for name in rules.named}
-        self._fleet_of = {key(member): key(fleet) for member, fleet in rules.fleets}
+        # A fleet is no value of the column: it is called by its own name.
+        self._named = {str(name) if rules.fleets else key(name): name for name in rules.named}
+        self._fleet_of = {key(member): str(fleet) for member, fleet in rules.fleets}
         self._tables = Tables(rules, grid)
         self._tables.set_up(kernel.UNSEEN, rules, _NOBODY, kernel.ALWAYS if rules.covers_unseen else kernel.NEVER)
         self.names: list[Hashable | None] = [None]

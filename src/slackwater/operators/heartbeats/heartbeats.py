@@ -187,7 +187,8 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         if allowed is None:
             return rows, arrivals, places, ()
         # Where it is not known when a row arrived it did not before those that came earlier.
-        known = np.maximum(np.maximum.accumulate(arrivals), self._generator.tick * self._settings.grid)
+        before = within_int64(self._generator.tick * self._settings.grid)
+        known = np.maximum(np.maximum.accumulate(arrivals), before)
         limits = later(known, allowed)
         is_ahead = rows.start > limits
         if not is_ahead.any():
@@ -285,8 +286,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             return "any source that has not come yet"
         if self._names is None:
             return "the source"
-        assert isinstance(source, bytes)
-        return self._names.spelled(source)
+        return self._names.spelled(source) if isinstance(source, bytes) else str(source)
 
     def snapshot(self) -> HeartbeatsState:
         """Return all there is to remember."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE
 from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings, HeartbeatsOperator, ahead_schema
+from slackwater.operators.replicas.replica_names import ReplicaNames
 from slackwater.plan.node import SourceNode
 from slackwater.plan.nodes.rows import UnaryNode
 from slackwater.plan.nodes.source_lateness import SourceLateness
@@ -85,6 +86,10 @@ class Heartbeats(UnaryNode):
                 message("rows that are ahead of the clock are diverted or dropped", {"late": self.late}, hint)
             )
         rules = self.rules
+        if source.origin is not None:
+            names = ReplicaNames(self.schema, source.origin, self.verb)
+            for name in dict(rules.fleets) or rules.named:
+                names.name_of(name)  # which refuses what the column cannot hold
         self._require_clock(rules)
         stuck = rules.stuck()
         if stuck:
