@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import slackwater as sw
-from slackwater.policies.bounds import Units
+from slackwater.policies.bound import Units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

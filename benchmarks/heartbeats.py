@@ -19,7 +19,7 @@ from recorded_streams import MINUTE, SECOND, all_streams, gateways
 from slackwater.kernels.progress.skews import skew_within_source
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
 from slackwater.operators.heartbeats.recording import Recording
-from slackwater.policies.bounds import Units
+from slackwater.policies.bound import Units
 
 if TYPE_CHECKING:
     from measure import Report

@@ -10,7 +10,8 @@ from slackwater.operators.replicas.open_events import OpenEvents
 from slackwater.operators.why import Grounds, Why
 from slackwater.policies.aggregates import Aggregate, count, count_distinct, max, mean, min, sum, top_k
 from slackwater.policies.agreement import Agreement, Revise
-from slackwater.policies.bounds import Bound, Bounds
+from slackwater.policies.bound import Bound
+from slackwater.policies.bounds import Bounds
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.left_out_rows import LeftOutRows

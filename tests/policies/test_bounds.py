@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from slackwater.errors import BadDuration, PlanError
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
+from slackwater.policies.bound import Bound, Units
 from slackwater.policies.bound_rules import Pair
-from slackwater.policies.bounds import Bound, Bounds, Units
+from slackwater.policies.bounds import Bounds
 from slackwater.testing.oracles.heartbeats.groups import essential, grouped
 from slackwater.testing.oracles.heartbeats.processes import run_counter, run_sensors
 from slackwater.testing.oracles.heartbeats.simulate import arrivals_of

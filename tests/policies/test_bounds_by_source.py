@@ -7,8 +7,9 @@ import pytest
 
 from slackwater.errors import PlanError
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
+from slackwater.policies.bound import Bound, Units
 from slackwater.policies.bound_rules import Pair
-from slackwater.policies.bounds import Bound, Bounds, Units
+from slackwater.policies.bounds import Bounds
 from slackwater.progress.instants import BEGINNING
 
 _PLAIN = Units(calendar=False, clock_calendar=False)

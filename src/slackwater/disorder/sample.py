@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from slackwater.errors import PlanError, SchemaMismatch, message
-from slackwater.policies.bounds import Units
+from slackwater.policies.bound import Units
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -199,18 +199,6 @@ class Rules:
                 return sender, receiver
         return None
 
-    def waits_for_ever(self) -> tuple[SourceName, SourceName] | None:
-        """Two sources of which the first may be held up for ever by the second, which is silent; None if none are.
-
-        Only an assumption, or the clock, helps there.
-        """
-        if self.idle is not None:
-            return None
-        for sender, receiver, pairs in self.entries():
-            if sender != receiver and not any(pair.holds_in_silence for pair in pairs) and self.delay[receiver] is None:
-                return sender, receiver
-        return None
-
 
 @dataclass(frozen=True)
 class _Anybody:

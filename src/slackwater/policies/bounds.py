@@ -10,84 +10,33 @@ says so (docs/decisions/0042-heartbeats-from-bounds.md).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from fractions import Fraction
-from functools import partial
 from typing import Any, TypeAlias
 
 from slackwater.errors import BadDuration, PlanError, message
-from slackwater.policies.bound_rules import NOBODY, Pair, Rule, Rules, in_fleets
+from slackwater.policies.bound import Bound, Units
+from slackwater.policies.bound_parts import (
+    Assumed,
+    Delay,
+    Disorder,
+    Entries,
+    GlobalCounter,
+    InOrder,
+    Latency,
+    Part,
+    Sensors,
+    Uniform,
+)
+from slackwater.policies.bound_rules import NOBODY, Rules, in_fleets
 from slackwater.policies.per_source import PerSource, SourceName
 from slackwater.policies.punctuations import Length
 from slackwater.progress.instants import Duration, as_duration
 
 Lengths: TypeAlias = Length | Mapping[Any, Length]
 """One length for all sources, or one by name; `...` stands for all that are not named."""
-
-_EVERYBODY: PerSource[Duration | None] = PerSource(0)
-_MOST_SHOWN = 5
-_MOST_KINDS = 32
-"""Kinds of senders that are distinguished where a wait depends on both sides; more are put together, to the weakest."""
-
-
-@dataclass(frozen=True)
-class Units:
-    """Which kind of time a stream has, and which kind its arrivals: calendar time, or plain numbers."""
-
-    calendar: bool
-    clock_calendar: bool = True
-
-    def time(self, length: Length) -> Duration:
-        """A length of the stream's time; zero is zero in every unit."""
-        return 0 if _is_zero(length) else as_duration(length, calendar=self.calendar)
-
-    def clock(self, length: Length) -> Duration:
-        """A length of the time at which rows arrive."""
-        return 0 if _is_zero(length) else as_duration(length, calendar=self.clock_calendar)
-
-
-@dataclass(frozen=True)
-class Bound:
-    """What a row guarantees of later rows: how far behind its time they are at most.
-
-    - `behind`: how far, inclusive; with `strictly=True` they are nearer than that, and with `behind=0` newer.
-    - `after`: from how long after the row on, by the clock; or `rows`: after how many further rows of that source.
-
-    >>> str(Bound("5s", after="10s")), str(Bound(rows=3, strictly=True))
-    ('at most 5s behind, from 10s after it on', 'newer, after 3 further rows')
-    """
-
-    behind: Length = 0
-    after: Length = 0
-    rows: int = 0
-    strictly: bool = False
-
-    def __post_init__(self) -> None:
-        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 0:
-            raise PlanError(message("rows= is a number of further rows, not below zero", {"got": repr(self.rows)}))
-        if self.rows and not _is_zero(self.after):
-            facts, hint = {"after": self.after, "rows": self.rows}, "write two bounds: both hold then"
-            raise PlanError(message("a bound counts a time or rows, not both", facts, hint))
-
-    def pair(self, units: Units) -> Pair:
-        """The same in the units of a stream, as the paper has it.
-
-        >>> Bound("5ms", after="1ms").pair(Units(calendar=True))
-        Pair(delta=5001, wait=1000, rows=0)
-        """
-        return Pair(units.time(self.behind) + (not self.strictly), units.clock(self.after), self.rows)
-
-    def __str__(self) -> str:
-        behind = "newer" if self.strictly else "not older"
-        if not _is_zero(self.behind):
-            behind = (
-                f"less than {_shown(self.behind)} behind" if self.strictly else f"at most {_shown(self.behind)} behind"
-            )
-        if self.rows:
-            return f"{behind}, after {self.rows} further row{'s' * (self.rows > 1)}"
-        return behind if _is_zero(self.after) else f"{behind}, from {_shown(self.after)} after it on"
 
 
 @dataclass(frozen=True, init=False)
@@ -105,7 +54,7 @@ class Bounds:
     EWR -> EWR: not older; EWR -> JFK: at most 5s behind, from 10s after it on; JFK -> JFK: not older; idle after 30s
     """
 
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
     expected: tuple[SourceName, ...] | None
     fleets: tuple[tuple[SourceName, tuple[SourceName, ...]], ...]
     as_seen: bool
@@ -117,7 +66,7 @@ class Bounds:
             if wrong is not None or not bounds:
                 hint = 'write [sw.Bound(behind="5s")], or leave the entry out: then nothing is guaranteed'
                 raise PlanError(message("an entry is a list of Bound", {"got": repr(wrong or bounds)}, hint))
-        _make(self, (_Entries(read), *_latency(latency)))
+        _make(self, (Entries(read), *_latency(latency)))
 
     @classmethod
     def uniform(cls, behind: Lengths, *, after: Length = 0, latency: Lengths | None = None) -> Bounds:
@@ -131,7 +80,7 @@ class Bounds:
         >>> str(Bounds.uniform({"JFK": "2h", ...: "10m"}))
         'rows at most 2h (JFK), 10m (all others) behind those of any source'
         """
-        return _made(_Uniform(PerSource.read(behind), after), *_latency(latency))
+        return _made(Uniform(PerSource.read(behind), after), *_latency(latency))
 
     @classmethod
     def disorder(cls, behind: Lengths, *, latency: Lengths | None = None) -> Bounds:
@@ -143,7 +92,7 @@ class Bounds:
         >>> str(Bounds.disorder({"JFK": "2h", ...: "10m"}))
         'rows at most 2h (JFK), 10m (all others) behind those of the same source'
         """
-        return _made(_Disorder(PerSource.read(behind)), *_latency(latency))
+        return _made(Disorder(PerSource.read(behind)), *_latency(latency))
 
     @classmethod
     def patience(cls, patience: Length) -> Bounds:
@@ -171,7 +120,7 @@ class Bounds:
             )
         if repeats is not None and (isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1):
             raise PlanError(message("repeats= is a number of rows above zero", {"got": repr(repeats)}))
-        return _made(_InOrder(1 if strictly else repeats), *_latency(latency))
+        return _made(InOrder(1 if strictly else repeats), *_latency(latency))
 
     @classmethod
     def sensors(cls, deviation: Lengths, *, rate: float | None = None, latency: Lengths | None = None) -> Bounds:
@@ -187,7 +136,7 @@ class Bounds:
         """
         if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0):
             raise PlanError(message("rate= is how fast clocks run at least, above zero", {"got": repr(rate)}))
-        return _made(_Sensors(PerSource.read(deviation), None if rate is None else Fraction(rate)), *_latency(latency))
+        return _made(Sensors(PerSource.read(deviation), None if rate is None else Fraction(rate)), *_latency(latency))
 
     @classmethod
     def global_counter(
@@ -207,7 +156,7 @@ class Bounds:
             if value is not None and (not isinstance(value, tuple) or len(value) != 2):  # noqa: PLR2004 - a pair
                 hint = 'write a pair of the least and the most: ("1s", "5s")'
                 raise PlanError(message("a source needs the least and the most time", {"got": repr(value)}, hint))
-        return _made(_GlobalCounter(read), *_latency(latency))
+        return _made(GlobalCounter(read), *_latency(latency))
 
     @classmethod
     def delay(cls, delay: Lengths | None = None, /, **by_name: Length) -> Bounds:
@@ -222,7 +171,7 @@ class Bounds:
         delays: PerSource[Length | None] = PerSource(read.default, (*read.named, *by_name.items()))
         if all(value is None for value in delays.values):
             raise PlanError(message("delay needs a length", {}, 'write Bounds.delay("10m") or Bounds.delay(JFK="2h")'))
-        return _made(_Delay(delays))
+        return _made(Delay(delays))
 
     @classmethod
     def idle(cls, after: Length) -> Bounds:
@@ -233,7 +182,7 @@ class Bounds:
         >>> str(Bounds.idle("30s"))
         'idle after 30s'
         """
-        return _made(_Assumed(idle=_positive(after)))
+        return _made(Assumed(idle=_positive(after)))
 
     @classmethod
     def lull(cls, after: Length) -> Bounds:
@@ -244,7 +193,7 @@ class Bounds:
         >>> str(Bounds.lull("10m"))
         'a lull after 10m'
         """
-        return _made(_Assumed(lull=_positive(after)))
+        return _made(Assumed(lull=_positive(after)))
 
     def only(self, *sources: SourceName) -> Bounds:
         """Say that these are all sources there are, so that all are waited for, and nobody else is.
@@ -257,7 +206,8 @@ class Bounds:
         if self.as_seen:
             hint = "call one of them: only() names sources that are waited for before they have come"
             raise PlanError(message("only() and once_seen() contradict each other", {"only": sources}, hint))
-        unknown = [name for name in self.named if name not in sources]
+        there_are = set(sources)
+        unknown = [name for name in self.named if name not in there_are]
         if unknown or not sources:
             facts = {"named": ", ".join(map(str, unknown)), "sources": ", ".join(map(str, sources)) or "none"}
             raise PlanError(message("bounds name a source that there is not", facts, "name it, or leave its bound out"))
@@ -287,9 +237,9 @@ class Bounds:
         >>> print(Bounds.sensors({"a": 1, "b": 3}).in_fleets({"ab": ["a", "b"]}))
         clocks at most 1 (a), 3 (b) off; in 1 fleet
         """
-        members = [member for some in fleets.values() for member in some]
-        twice = next((member for member in members if members.count(member) > 1), None) if members else None
-        lacking = [name for name in self.named if name not in set(members)]
+        members = Counter(member for some in fleets.values() for member in some)
+        twice = next((member for member, times in members.items() if times > 1), None)
+        lacking = [name for name in self.named if name not in members]
         if not members or twice is not None or lacking or not all(fleets.values()):
             facts = {"twice": twice, "without a fleet": ", ".join(map(str, lacking)) or "none"}
             raise PlanError(message("every source belongs to one fleet", facts, "list each source once"))
@@ -335,215 +285,14 @@ class Bounds:
         return "; ".join(words)
 
 
-# ---- the parts that bounds are made of ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One thing that somebody knows."""
-
-    def rules(self, units: Units) -> Rules:
-        raise NotImplementedError
-
-    @property
-    def names(self) -> tuple[SourceName, ...]:
-        """The sources it names."""
-        return ()
-
-
-@dataclass(frozen=True)
-class _Entries(_Part):
-    entries: tuple[tuple[SourceName, SourceName, tuple[Bound, ...]], ...]
-
-    def rules(self, units: Units) -> Rules:
-        made = []
-        for sender, receiver, bounds in self.entries:
-            for bound in bounds:
-                to = PerSource[Pair | None](None, ((receiver, bound.pair(units)),))
-                words = f"{sender} -> {receiver}: {bound}"
-                made.append(Rule(words, PerSource(None, ((sender, 0),)), to, own=sender == receiver, and_own=False))
-        return Rules(tuple(made))
-
-    @property
-    def names(self) -> tuple[SourceName, ...]:
-        return tuple(dict.fromkeys(name for sender, receiver, _ in self.entries for name in (sender, receiver)))
-
-    def __str__(self) -> str:
-        return "; ".join(f"{i} -> {j}: {' and '.join(map(str, bounds))}" for i, j, bounds in self.entries)
-
-
-@dataclass(frozen=True)
-class _Uniform(_Part):
-    behind: PerSource[Length | None]
-    after: Length = 0
-
-    def rules(self, units: Units) -> Rules:
-        pairs: PerSource[Pair | None] = self.behind.map(
-            lambda behind: None if behind is None else Bound(behind, self.after).pair(units)
-        )
-        return Rules((Rule(str(self), _EVERYBODY, pairs),))
-
-    @property
-    def names(self) -> tuple[SourceName, ...]:
-        return self.behind.names
-
-    def __str__(self) -> str:
-        if self.behind.named or self.behind.default is None:
-            when = "" if _is_zero(self.after) else f", from {_shown(self.after)} after them on"
-            return f"rows at most {_listed(self.behind)} behind those of any source{when}"
-        far, *later = str(Bound(self.behind.default, self.after)).split(", ")
-        other = "than any other" if _is_zero(self.behind.default) else "any other"
-        return ", ".join([f"any source: {far} {other}", *later])
-
-
-@dataclass(frozen=True)
-class _Disorder(_Part):
-    behind: PerSource[Length | None]
-
-    def rules(self, units: Units) -> Rules:
-        pairs: PerSource[Pair | None] = self.behind.map(
-            lambda behind: None if behind is None else Bound(behind).pair(units)
-        )
-        return Rules((Rule(str(self), _EVERYBODY, pairs, own=True),))
-
-    @property
-    def names(self) -> tuple[SourceName, ...]:
-        return self.behind.names
-
-    def __str__(self) -> str:
-        return f"rows at most {_listed(self.behind)} behind those of the same source"
-
-
-@dataclass(frozen=True)
-class _InOrder(_Part):
-    repeats: int | None
-
-    def rules(self, units: Units) -> Rules:  # noqa: ARG002 - order has no length
-        ties = [Pair(1)] if self.repeats != 1 else []
-        # After the first row of a time there may be so many less one; whatever comes then is newer.
-        counted = [] if self.repeats is None else [Pair(0, rows=self.repeats - 1)]
-        return Rules(tuple(Rule(str(self), _EVERYBODY, PerSource(pair), own=True) for pair in (*ties, *counted)))
-
-    def __str__(self) -> str:
-        many = {None: "in order", 1: "strictly in order"}
-        return f"each source: {many.get(self.repeats, f'in order, at most {self.repeats} rows of a time')}"
-
-
-@dataclass(frozen=True)
-class _Sensors(_Part):
-    deviation: PerSource[Length | None]
-    rate: Fraction | None
-
-    def rules(self, units: Units) -> Rules:
-        off = self.deviation.map(lambda length: None if length is None else units.time(length))
-        # A reading may repeat, for clocks that are set back by their deviation and for those that tick slowly: the
-        # paper's strict d would be one too little (erratum 5).
-        behind = off.map(lambda d: None if d is None else Pair(d + 1))
-        made = [Rule(str(self), _EVERYBODY, behind, own=True), Rule(str(self), off, behind)]
-        if self.rate is not None:
-            rate = self.rate
-            own = off.map(partial(_running_on, 0, rate))
-            made.append(Rule(f"{self}, running on", _EVERYBODY, own, own=True))
-            for most, senders in _kinds(off):
-                waits = off.map(partial(_running_on, most, rate))
-                made.append(Rule(f"{self}, running on", senders, waits))
-        return Rules(tuple(made))
-
-    @property
-    def names(self) -> tuple[SourceName, ...]:
-        return self.deviation.names
-
-    def __str__(self) -> str:
-        rate = "" if self.rate is None else f", running at {float(self.rate):g} or faster"
-        return f"clocks at most {_listed(self.deviation)} off{rate}"
-
-
-@dataclass(frozen=True)
-class _GlobalCounter(_Part):
-    between: PerSource[tuple[Length, Length] | None]
-
-    def rules(self, units: Units) -> Rules:
-        times = self.between.map(lambda two: None if two is None else (units.clock(two[0]), units.clock(two[1])))
-        for two in times.values:
-            if two is not None and two[0] > two[1]:
-                raise BadDuration(message("the least time is more than the most", {"between": self}, "swap them"))
-        everybody: PerSource[Duration | None] = times.map(lambda two: None if two is None else 0)
-        newer: PerSource[Pair | None] = times.map(lambda two: None if two is None else Pair(0))
-        one_more: PerSource[Pair | None] = times.map(lambda two: None if two is None else Pair(0, rows=1))
-        made = [Rule(f"{self}, drawn one by one", everybody, newer, own=True)]
-        made.append(Rule(f"{self}, and it has sent another since", everybody, one_more))
-        # Those of whom the least is known have kinds by it: the less, the longer the others are waited for.
-        for least, senders in _kinds(times.map(lambda two: None if two is None else -two[0])):
-            waits = times.map(partial(_drawn_since, least))
-            made.append(Rule(str(self), senders, waits))
-        return Rules(tuple(made))
-
-    @property
-    def names(self) -> tuple[SourceName, ...]:
-        return self.between.names
-
-    def __str__(self) -> str:
-        spelled = self.between.map(lambda two: None if two is None else f"{_shown(two[0])} to {_shown(two[1])}")
-        return f"numbers of one counter, sent after {_listed(spelled)}"
-
-
-@dataclass(frozen=True)
-class _Delay(_Part):
-    delays: PerSource[Length | None]
-
-    def rules(self, units: Units) -> Rules:
-        if not units.calendar and units.clock_calendar:
-            hint = "use a timestamp column for time=, or numbers for arrived=, too"
-            raise PlanError(message("a delay compares times with the clock, and these are sequence numbers", {}, hint))
-        return Rules(delay=self.delays.map(lambda length: None if length is None else units.clock(length)))
-
-    @property
-    def names(self) -> tuple[SourceName, ...]:
-        return self.delays.names
-
-    def __str__(self) -> str:
-        return f"rows arrive at most {_listed(self.delays)} after their time"
-
-
-@dataclass(frozen=True)
-class _Latency(_Part):
-    latency: PerSource[Length]
-
-    def rules(self, units: Units) -> Rules:  # noqa: ARG002 - put in at the end: it concerns all other parts
-        return Rules()
-
-    @property
-    def names(self) -> tuple[SourceName, ...]:
-        return self.latency.names
-
-    def __str__(self) -> str:
-        return f"under way for at most {_listed(self.latency)}"
-
-
-@dataclass(frozen=True)
-class _Assumed(_Part):
-    idle: Length | None = None
-    lull: Length | None = None
-
-    def rules(self, units: Units) -> Rules:
-        idle = None if self.idle is None else units.clock(self.idle)
-        return Rules(idle=idle, lull=None if self.lull is None else units.clock(self.lull))
-
-    def __str__(self) -> str:
-        return f"idle after {_shown(self.idle)}" if self.idle is not None else f"a lull after {_shown(self.lull)}"
-
-
-# ---- small things --------------------------------------------------------------------------------------------------
-
-
-def _make(bounds: Bounds, parts: tuple[_Part, ...]) -> None:
+def _make(bounds: Bounds, parts: tuple[Part, ...]) -> None:
     object.__setattr__(bounds, "parts", parts)
     object.__setattr__(bounds, "expected", None)
     object.__setattr__(bounds, "fleets", ())
     object.__setattr__(bounds, "as_seen", False)
 
 
-def _made(*parts: _Part) -> Bounds:
+def _made(*parts: Part) -> Bounds:
     bounds = object.__new__(Bounds)
     _make(bounds, parts)
     return bounds
@@ -556,8 +305,8 @@ def _with(bounds: Bounds, **changes: Any) -> Bounds:
     return other
 
 
-def _latency(latency: Lengths | None) -> tuple[_Part, ...]:
-    return () if latency is None else (_Latency(PerSource.read(latency, 0)),)
+def _latency(latency: Lengths | None) -> tuple[Part, ...]:
+    return () if latency is None else (Latency(PerSource.read(latency, 0)),)
 
 
 def _both(one: Rules, other: Rules) -> Rules:
@@ -574,63 +323,16 @@ def _least(one: Duration | None, other: Duration | None) -> Duration | None:
     return min((length for length in (one, other) if length is not None), default=None)
 
 
-def _stated(parts: tuple[_Part, ...], units: Units) -> PerSource[Duration]:
+def _stated(parts: tuple[Part, ...], units: Units) -> PerSource[Duration]:
     """How long rows are under way: the least that somebody stated."""
-    stated = [part.latency.map(units.clock) for part in parts if isinstance(part, _Latency)]
+    stated = [part.latency.map(units.clock) for part in parts if isinstance(part, Latency)]
     found: PerSource[Duration] = stated[0] if stated else PerSource(0)
     for other in stated[1:]:
         found = found.with_other(other, min)
     return found
 
 
-def _kinds(values: PerSource[Duration | None]) -> list[tuple[Duration, PerSource[Duration | None]]]:
-    """Senders by a value on which the wait depends, each kind with the greatest of it.
-
-    So many kinds as there are values; if these are too many, neighbours are put together.
-    """
-    distinct = sorted({value for value in values.values if value is not None})
-    size = -(-len(distinct) // _MOST_KINDS)
-    groups = [distinct[first : first + size] for first in range(0, len(distinct), size)]
-
-    def senders(group: list[Duration]) -> tuple[Duration, PerSource[Duration | None]]:
-        return group[-1], values.map(lambda value: 0 if value in group else None)
-
-    return [senders(group) for group in groups]
-
-
-def _running_on(ahead: Duration, rate: Fraction, off: Duration | None) -> Pair | None:
-    """After how long a clock that is so far off has passed what one that is so far ahead shows now."""
-    return None if off is None else Pair(0, _up((ahead + off + 1) / rate))
-
-
-def _drawn_since(least: Duration, between: tuple[Duration, Duration] | None) -> Pair | None:
-    """After how long a source has sent what it drew before a number that was sent after `-least` or more."""
-    return None if between is None else Pair(0, max(between[1] + least, 0))
-
-
-def _up(length: Fraction) -> Duration:
-    return -(-length.numerator // length.denominator)
-
-
 def _positive(length: Length) -> Length:
     if not as_duration(length, calendar=not isinstance(length, int)):
         raise BadDuration(message("an assumption about silence needs a length above zero", {"got": repr(length)}))
     return length
-
-
-def _is_zero(length: Length) -> bool:
-    """Whether it is no length, which is the same in every unit."""
-    return as_duration(length, calendar=not isinstance(length, int)) == 0
-
-
-def _shown(length: Any) -> str:
-    return str(length) if not isinstance(length, timedelta) else f"{length / timedelta(seconds=1):g}s"
-
-
-def _listed(values: PerSource[Any]) -> str:
-    """The values of sources, of many only the first few."""
-    named = [f"{_shown(value)} ({name})" for name, value in values.named]
-    shown = named if len(named) <= _MOST_SHOWN else [*named[:3], f"and of {len(named) - 3} more"]
-    if values.default is None or not named:
-        return ", ".join(shown) or _shown(values.default)
-    return ", ".join([*shown, f"{_shown(values.default)} (all others)"])

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from slackwater.events.elements import Insert, elements_of
 from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings, HeartbeatsOperator
-from slackwater.policies.bounds import Bounds, Units
+from slackwater.policies.bound import Units
+from slackwater.policies.bounds import Bounds
 from slackwater.testing.strategies import ordered_batches
 from slackwater.testing.torture import Streams, TortureCase
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
-from slackwater.policies.bounds import Bound, Bounds, Units
+from slackwater.policies.bound import Bound, Units
+from slackwater.policies.bounds import Bounds
 from slackwater.progress.instants import BEGINNING
 from slackwater.testing.oracles.heartbeats import NOTHING_YET, System, figure_2, overall
 from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of

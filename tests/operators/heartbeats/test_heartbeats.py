@@ -268,6 +268,29 @@ def test_a_row_that_breaks_a_bound_is_counted_with_its_entry_late_or_not() -> No
     assert sum(one.late for one in counters.values()) == 0
 
 
+@pytest.mark.parametrize(
+    ("bounds", "ground", "rule"),
+    [
+        (sw.Bounds.delay(5, b=9), sw.Grounds.PROVEN, "rows arrive at most 5 to 9 after their time"),
+        (
+            sw.Bounds.in_order() & sw.Bounds.idle(2),
+            sw.Grounds.ASSUMED,
+            "a source that is silent for 2 has nothing older",
+        ),
+    ],
+)
+def test_why_says_by_the_clock_or_by_an_assumption_and_how_long(
+    bounds: sw.Bounds, ground: sw.Grounds, rule: str
+) -> None:
+    """Whoever reads it must be able to say whether that is true."""
+    rows = [(10, "a", 5), (10, "b", 3), (20, "a", 19)]
+    query = _stream(rows).sort(bounds=bounds.only("a", "b"), every=sw.Every.time(1)).open(id, on_late=id)
+    query.step()
+    (why,) = query.why()
+    assert (why.ground, why.rule) == (ground, rule)
+    query.stop()
+
+
 def test_a_patience_says_why_too() -> None:
     """A stream without bounds waits for as long as the patience."""
     query = sw.stream([{"at": 1}, {"at": 9}], time="at").sort(patience=3).open(id, on_late=id)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
 from slackwater.operators.heartbeats.recording import Recording
-from slackwater.policies.bounds import Bounds, Units
+from slackwater.policies.bound import Units
+from slackwater.policies.bounds import Bounds
 from slackwater.progress.instants import FOREVER
 
 if TYPE_CHECKING:

@@ -66,7 +66,8 @@ class Binding:
 class HeartbeatGenerator:
     """Follows the arrivals of a stream.
 
-    >>> from slackwater.policies.bounds import Bound, Bounds, Units
+    >>> from slackwater.policies.bound import Bound, Units
+    >>> from slackwater.policies.bounds import Bounds
     >>> bounds = Bounds({("a", "a"): [Bound()], ("a", "b"): [Bound(5, after=2)], ("b", "b"): [Bound()]})
     >>> generator = HeartbeatGenerator(bounds.rules(Units(calendar=False, clock_calendar=False)))
     >>> sources = generator.places_of(["a"])
@@ -200,10 +201,6 @@ class HeartbeatGenerator:
         found = self._tables.sources[kernel.HEARTBEAT, 1 : len(self.names)].tolist()
         return dict(zip(self.names[1:], found, strict=True))
 
-    def heartbeat_column(self) -> Column:
-        """The heartbeats by place; place 0 is that of sources that have not come."""
-        return self._tables.sources[kernel.HEARTBEAT, : len(self.names)]
-
     def violations(self) -> dict[Hashable, tuple[int, int, Instant]]:
         """For each source that broke a bound: in how many rows, which rule at last, and the time of that row."""
         columns = self._tables.sources[[kernel.VIOLATIONS, kernel.BROKEN_RULE, kernel.BROKEN_BY], : len(self.names)].T
@@ -235,15 +232,11 @@ class HeartbeatGenerator:
         The clock, where it counts, moves it all the time, and is looked at after so many ticks. It does not rise past
         the newest time: there is nothing then that could wait.
         """
-        place = int(self._tables.everything[kernel.BINDING])
-        if (
-            self._tables.everything[kernel.BEGUN] == BEGINNING
-            or int(self._tables.everything[kernel.OVERALL]) >= self.newest
-        ):
+        everything = self._tables.everything
+        place, overall = int(everything[kernel.BINDING]), int(everything[kernel.OVERALL])
+        if place == kernel.NONE or everything[kernel.BEGUN] == BEGINNING or overall >= self.newest:
             return None
-        if place == kernel.NONE:
-            return None
-        now, everything, source = self.tick, self._tables.everything, self._tables.sources[:, place]
+        now, source = self.tick, self._tables.sources[:, place]
         instants = [] if source[kernel.DELAY] == kernel.NONE else [now + pause]
         since = max(int(source[kernel.LAST_TICK]), int(everything[kernel.BEGUN]))
         for length, begun in ((kernel.IDLE, since), (kernel.LULL, int(everything[kernel.LAST_ARRIVAL]))):

@@ -28,7 +28,7 @@ from slackwater.operators.operator import Operator
 from slackwater.operators.punctuate import schema_with_bound
 from slackwater.operators.replicas.replica_names import ReplicaNames
 from slackwater.operators.why import Grounds, Why
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.instants import BEGINNING, FOREVER, format_duration
 from slackwater.progress.saturating import later, within_int64
 
 if TYPE_CHECKING:
@@ -275,10 +275,19 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             return Grounds.PROVEN, rules.rules[rule].words
         return {
             BY_NOTHING: (Grounds.NOTHING, ""),
-            BY_CLOCK: (Grounds.PROVEN, "rows arrive at most so long after their time"),
-            BY_IDLE: (Grounds.ASSUMED, "a source that was silent for so long has nothing older"),
-            BY_LULL: (Grounds.ASSUMED, "all sources were silent for so long"),
+            BY_CLOCK: (Grounds.PROVEN, f"rows arrive at most {self._delays()} after their time"),
+            BY_IDLE: (Grounds.ASSUMED, f"a source that is silent for {self._by_clock(rules.idle)} has nothing older"),
+            BY_LULL: (Grounds.ASSUMED, f"all sources were silent for {self._by_clock(rules.lull)}"),
         }[rule]
+
+    def _delays(self) -> str:
+        """The delays that bounds name, from the shortest to the longest."""
+        lengths = sorted({delay for delay in self._settings.rules.delay.values if delay is not None})
+        return " to ".join(map(self._by_clock, dict.fromkeys(lengths[:1] + lengths[-1:])))
+
+    def _by_clock(self, length: Duration | None) -> str:
+        """A length of the time at which rows arrive, as people write it."""
+        return "" if length is None else format_duration(length) if self._settings.clock_calendar else str(length)
 
     def _spelled(self, source: Hashable | None) -> str:
         """The name of a source as people read it."""

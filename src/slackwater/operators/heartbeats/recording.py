@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class Recording:
     """Rows in order of arrival: instants of arrival, the number of the source, times.
 
-    >>> from slackwater.policies.bounds import Bounds, Units
+    >>> from slackwater.policies.bound import Units
+    >>> from slackwater.policies.bounds import Bounds
     >>> recorded = Recording(np.array([0, 1, 5]), np.array([0, 1, 0]), np.array([10, 11, 15]), ("a", "b"))
     >>> rules = Bounds.uniform(2).rules(Units(calendar=False, clock_calendar=False))
     >>> recorded.replayed(rules).of_all.tolist() == [5, 5, FOREVER]

@@ -20,7 +20,8 @@ from slackwater.plan.nodes.rows import UnaryNode
 from slackwater.plan.nodes.source_lateness import SourceLateness
 from slackwater.plan.properties import Stamps
 from slackwater.plan.traits import PunctuationUse, TieOrder, Traits
-from slackwater.policies.bounds import Bounds, Units
+from slackwater.policies.bound import Units
+from slackwater.policies.bounds import Bounds
 from slackwater.policies.cadence import CadenceUnit, Every
 from slackwater.policies.late import Late, LateAction
 from slackwater.policies.punctuations import When
@@ -63,13 +64,9 @@ class Heartbeats(UnaryNode):
         punctuations=PunctuationUse.FORWARDED,
         flushes_at_end=False,
         keeps_columns=True,
-        map_side=True,
     )
 
     def __post_init__(self) -> None:
-        if not isinstance(self.bounds, Bounds):
-            hint = 'write sw.Bounds.delay("10m"), for example'
-            raise PlanError(message("bounds= takes Bounds", {"got": repr(self.bounds)}, hint))
         source = self.source
         if source.punctuations.when is not When.NEVER:
             hint = 'leave punctuations= out, and write Bounds.delay("2s") for a skew of 2s'
