@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.disorder.fit import fit_bounds
 from slackwater.disorder.fitted import FittedBounds
 from slackwater.disorder.profile import DisorderProfile
+from slackwater.operators.heartbeats.observed_loss import ObservedLoss
 from slackwater.operators.replicas.left_out import LeftOut
 from slackwater.operators.replicas.open_events import OpenEvents
 from slackwater.operators.why import Grounds, Why
@@ -69,6 +70,7 @@ __all__ = [
     "LeftOut",
     "LeftOutRows",
     "ManualClock",
+    "ObservedLoss",
     "OpenEvents",
     "OrderedStream",
     "PatienceBands",

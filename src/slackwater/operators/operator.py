@@ -103,6 +103,10 @@ class Operator(ABC, Generic[StateT]):
         """How many rows, since the very beginning, came though bounds ruled it out."""
         return 0
 
+    def late_by_estimate(self) -> int:
+        """How many rows, since the very beginning, came behind the stream because of an estimated bound."""
+        return 0
+
     def duplicates(self) -> int:
         """How many rows, since the very beginning, were left out because another row stands for the same event."""
         return 0

@@ -11,6 +11,8 @@ from slackwater.progress.instants import BEGINNING, Instant, format_instant
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from slackwater.operators.heartbeats.observed_loss import ObservedLoss
+
 
 class Grounds(Enum):
     """On what ground a time counts as complete."""
@@ -18,6 +20,7 @@ class Grounds(Enum):
     NOTHING = "nothing is complete yet"
     PATIENCE = "waited for as long as the patience"
     PROVEN = "proven by bounds"
+    ESTIMATED = "estimated from the rows so far"
     ASSUMED = "assumed of silence"
 
 
@@ -62,6 +65,9 @@ class Why:
     held: Mapping[str, int] = field(default_factory=dict)
     """How many rows, or partial results, the steps hold that follow."""
 
+    estimate: ObservedLoss | None = None
+    """How many rows were late by estimates, and whether they are taken back; None where all bounds are declared."""
+
     calendar: bool = True
     clock_calendar: bool = True
 
@@ -88,6 +94,8 @@ class Why:
             lines.append(f"  by         a row of {self.sender} at {self._at(self.time)}{when}")
         if self.moves_next_at is not None:
             lines.append(f"  goes on    {self._clock(self.moves_next_at)} by the clock, or with the next row")
+        if self.estimate is not None:
+            lines.append(f"  estimate   {self.estimate}")
         lines += [f"  held       {name} {rows}" for name, rows in self.held.items()]
         lines += [f"  broken     {source}: {what}" for source, what in self.broken.items()]
         return "\n".join(lines)

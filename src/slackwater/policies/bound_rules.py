@@ -12,16 +12,18 @@ one unit less.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from slackwater.errors import PlanError, message
 from slackwater.policies.per_source import PerSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from slackwater.policies.estimation import Estimation
     from slackwater.policies.per_source import SourceName
     from slackwater.progress.instants import Duration
 
@@ -63,6 +65,9 @@ class Rule:
     and_own: bool = True
     """Where it is about others: whether it may be applied to a source's own rows, too, since own rules say more."""
 
+    estimated: bool = False
+    """Whether its delta is learnt from the rows; what the pair has is where that starts."""
+
     def between(self, sender: SourceName, receiver: SourceName) -> Pair | None:
         """What a row of one source guarantees of another; None for nothing."""
         if self.own and sender != receiver:
@@ -77,7 +82,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Rules:
-    """All that is known of the sources of a stream, in its units and those of its clock."""
+    """All that is known of the sources of a stream, in its units and those of its clock. Declared rules come first."""
 
     rules: tuple[Rule, ...] = ()
     latency: PerSource[Duration] = PerSource(0)  # noqa: RUF009 - frozen
@@ -101,6 +106,30 @@ class Rules:
     as_seen: bool = False
     """Whether sources are waited for from their first row on only, though they are named."""
 
+    estimation: Estimation | None = None
+    """How estimated rules are learnt, if there are any."""
+
+    @property
+    def declared(self) -> tuple[Rule, ...]:
+        """The rules that somebody stated."""
+        return tuple(rule for rule in self.rules if not rule.estimated)
+
+    @property
+    def comes_down_from(self) -> Duration | None:
+        """The greatest length by which all sources move whatever is learnt: a patience, a delay by the clock.
+
+        None if there is none that holds for all sources.
+        """
+        stated = replace(self, rules=self.declared, idle=None, lull=None)
+        crossing = [rule.pair for rule in stated.rules if not rule.own]
+        for_others = self.delay.default is not None or any(
+            pairs.default is not None and pairs.default.holds_in_silence for pairs in crossing
+        )
+        if not for_others and (self.expected is None or stated.stuck()):
+            return None
+        lengths = [pair.delta for pairs in crossing for pair in pairs.values if pair is not None]
+        return max([*lengths, *(delay for delay in self.delay.values if delay is not None)], default=None)
+
     @cached_property
     def named(self) -> tuple[SourceName, ...]:
         """The sources that anybody named: waited for from the beginning, unless they are `as_seen`."""
@@ -116,7 +145,9 @@ class Rules:
         """Whether it must be known when rows arrive."""
         waits = any(pair is not None and pair.wait for rule in self.rules for pair in rule.pair.values)
         delays = any(delay is not None for delay in self.delay.values)
-        return waits or delays or any(self.latency.values) or self.idle is not None or self.lull is not None
+        learnt = self.estimation is not None and (self.estimation.clock or self.estimation.by_time)
+        assumed = self.idle is not None or self.lull is not None
+        return waits or delays or any(self.latency.values) or assumed or learnt
 
     def waits_for(self, name: SourceName) -> bool:
         """Whether others wait for a source, once it has come: for all that somebody named, or knows something of.
@@ -193,7 +224,9 @@ class Rules:
         """
         if self.idle is not None or self.lull is not None:
             return None
-        for sender, receiver, pairs in self.entries():
+        declared = replace(self, rules=self.declared)  # no estimate is a guarantee
+        for sender, receiver, _ in self.entries():
+            pairs = declared.pairs(sender, receiver)
             least = min((pair.delta for pair in pairs if pair.holds_in_silence), default=None)
             if least != 0 and self.delay[receiver] is None:
                 return sender, receiver
@@ -214,8 +247,13 @@ def in_fleets(rules: Rules, fleets: dict[SourceName, tuple[SourceName, ...]]) ->
     """The rules for fleets, each of which counts as one source: what holds for all members, to the weakest.
 
     Section 5.2: for every pair of fleets, at every wait, the weakest of the guarantees between their members. Those
-    that count rows do not survive it.
+    that count rows do not survive it. Estimates are made of fleets as of sources.
     """
+    learnt = tuple(rule for rule in rules.rules if rule.estimated)
+    if any(rule.ahead.names for rule in learnt):
+        hint = "leave pairs= out: each fleet is compared with itself and with the furthest of all"
+        raise PlanError(message("estimates of pairs of sources know no fleets", {}, hint))
+    rules = replace(rules, rules=rules.declared)
     made: list[Rule] = []
     for sender, members in fleets.items():
         for receiver, others in fleets.items():
@@ -227,7 +265,7 @@ def in_fleets(rules: Rules, fleets: dict[SourceName, tuple[SourceName, ...]]) ->
                 made.append(Rule(words, PerSource(None, ((sender, 0),)), here, own=own, and_own=False))
     latency = tuple((fleet, max(rules.latency[one] for one in members)) for fleet, members in fleets.items())
     return Rules(
-        tuple(made),
+        (*made, *learnt),
         PerSource(0, latency),
         PerSource(None, tuple((fleet, _most(rules.delay[one] for one in some)) for fleet, some in fleets.items())),
         rules.idle,
@@ -235,6 +273,7 @@ def in_fleets(rules: Rules, fleets: dict[SourceName, tuple[SourceName, ...]]) ->
         tuple(fleets),
         tuple((member, fleet) for fleet, members in fleets.items() for member in members),
         rules.as_seen,
+        rules.estimation,
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -31,6 +32,8 @@ from slackwater.policies.bound_parts import (
     Uniform,
 )
 from slackwater.policies.bound_rules import NOBODY, Rules, in_fleets
+from slackwater.policies.cadence import CadenceUnit, Every
+from slackwater.policies.estimate_parts import Learnt, Share, Skew
 from slackwater.policies.per_source import PerSource, SourceName
 from slackwater.policies.punctuations import Length
 from slackwater.progress.instants import Duration, as_duration
@@ -195,6 +198,81 @@ class Bounds:
         """
         return _made(Assumed(lull=_positive(after)))
 
+    @classmethod
+    def estimated(cls, loss: float, *, after: Length | Sequence[Length] = 0) -> Bounds:
+        """Learn from the rows how long to wait for nearly all of them, while the query runs.
+
+        It starts from the patience beside it (or a delay by the clock), and comes down as rows show that less is
+        enough. When more rows were late than asked for it goes back, until they are no more than that again. Each
+        source that has sent enough has bounds of its own. `why()` and the counters show how many rows were late by it.
+
+        - `loss`: the share of rows that may be late, of those that the patience alone would have kept.
+        - `after`: how long after a row others are compared with it, too; several make it sooner in silence.
+
+        >>> str(Bounds.estimated(loss=0.001) & Bounds.patience("12h"))
+        'estimated, with at most 0.1 % of the rows late; any source: at most 12h behind any other'
+        """
+        if isinstance(loss, bool) or not isinstance(loss, int | float) or not 0 < loss < 1:
+            hint = "loss=0.001 lets one row of a thousand be late; for none at all declare bounds, or use a patience"
+            raise PlanError(message("loss= is a share of the rows, above 0 and below 1", {"got": repr(loss)}, hint))
+        return _made(Share(_several(after), float(loss)))
+
+    @classmethod
+    def greatest(
+        cls, *, after: Length | Sequence[Length] = 0, clock: bool = False, pairs: Sequence[SourceName] = ()
+    ) -> Bounds:
+        """Learn the greatest skew from the rows, while the query runs: how far any row was behind so far (section 6.1).
+
+        It starts from nothing, as in the paper, so that rows which show more skew than any before are late.
+
+        - `after`: how long after a row others are compared with it; several lengths are several bounds.
+        - `clock`: whether rows are compared with the clock, too.
+        - `pairs`: compare rows with those of each of these sources, as the paper does. By default each source is
+          compared with itself and with the furthest of all, which costs as much as there are sources, not their square.
+
+        >>> str(Bounds.greatest())
+        'estimated by the greatest skew so far'
+        """
+        return _made(Skew(_several(after), _named_once(pairs), clock))
+
+    @classmethod
+    def adaptive(
+        cls,
+        window: int | Length | Every,
+        *,
+        alpha: float = 0.5,
+        adapts: bool = False,
+        start: Length = 0,
+        after: Length | Sequence[Length] = 0,
+        clock: bool = False,
+        pairs: Sequence[SourceName] = (),
+    ) -> Bounds:
+        """Learn the skew from the rows, while the query runs, and forget what was long ago (Figure 4).
+
+        - `window`: how many rows, or how long by the clock of arrivals, without more skew lower an estimate. A number
+          is one of rows; `Every.time(5)` is a length where arrivals are numbers.
+        - `alpha`: how much of the estimate is left then; the rest is the greatest of the window. 1 never lowers it.
+        - `adapts`: windows double where an estimate is exceeded in the window after it was lowered, and are halved
+          where three in a row lowered it, up to 64 times and down to a 64th.
+        - `start`: the skew to start from; by default nothing, as in the paper, so that the first rows may be late.
+        - `after`, `clock`, `pairs`: as for `greatest`.
+
+        >>> str(Bounds.adaptive("1h", start="10m")), str(Bounds.adaptive(1000, alpha=0.25))
+        ('estimated by the skew of the last 1h or so', 'estimated by the skew of the last 1000 rows or so')
+        """
+        if not isinstance(window, Every):
+            window = Every.rows(window) if isinstance(window, int) else Every.time(window)
+        if window.unit is CadenceUnit.BATCH:
+            hint = 'window=1000 is a number of rows, window="10m" a length of time'
+            raise PlanError(message("window= is a number of rows, or a length", {"got": str(window)}, hint))
+        if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 <= alpha <= 1:
+            hint = "0 takes what the window showed, 1 never lowers an estimate"
+            raise PlanError(message("alpha= is a share of the estimate, from 0 to 1", {"got": repr(alpha)}, hint))
+        if adapts and alpha == 1:
+            hint = "leave adapts= out, or choose a smaller alpha"
+            raise PlanError(message("windows adapt where estimates are lowered, and alpha=1 never does", {}, hint))
+        return _made(Skew(_several(after), _named_once(pairs), clock, window, float(alpha), adapts, start))
+
     def only(self, *sources: SourceName) -> Bounds:
         """Say that these are all sources there are, so that all are waited for, and nobody else is.
 
@@ -255,6 +333,9 @@ class Bounds:
             raise PlanError(
                 message("two bounds disagree on which sources there are", facts, "call only() once, at the end")
             )
+        if sum(isinstance(part, Learnt) for part in (*self.parts, *other.parts)) > 1:
+            two, hint = {"one": str(self), "the other": str(other)}, "leave one out; bounds that you know may stay"
+            raise PlanError(message("bounds are estimated in one way, not in two", two, hint))
         made = _made(*self.parts, *other.parts)
         expected = self.expected if self.expected is not None else other.expected
         made = made if expected is None else made.only(*expected)
@@ -272,7 +353,8 @@ class Bounds:
         [Pair(delta=6, wait=0, rows=0)]
         """
         all_of_it = Rules()
-        for part in self.parts:
+        # Declared rules come first.
+        for part in sorted(self.parts, key=lambda part: isinstance(part, Learnt)):
             all_of_it = _both(all_of_it, part.rules(units))
         all_of_it = replace(all_of_it, latency=_stated(self.parts, units), expected=self.expected, as_seen=self.as_seen)
         return in_fleets(all_of_it, dict(self.fleets)) if self.fleets else all_of_it
@@ -309,6 +391,19 @@ def _latency(latency: Lengths | None) -> tuple[Part, ...]:
     return () if latency is None else (Latency(PerSource.read(latency, 0)),)
 
 
+def _several(lengths: Length | Sequence[Length]) -> tuple[Length, ...]:
+    found: tuple[Any, ...] = (lengths,) if isinstance(lengths, str | int | timedelta) else tuple(lengths)
+    if not found:
+        raise PlanError(message("after= needs a length", {}, "leave it out to compare rows at once"))
+    return found
+
+
+def _named_once(pairs: Sequence[SourceName]) -> tuple[SourceName, ...]:
+    if isinstance(pairs, str | bytes):
+        raise PlanError(message("pairs= is a list of sources", {"got": repr(pairs)}, f"write pairs=[{pairs!r}]"))
+    return tuple(dict.fromkeys(pairs))
+
+
 def _both(one: Rules, other: Rules) -> Rules:
     """All that two parts know."""
     return Rules(
@@ -316,6 +411,7 @@ def _both(one: Rules, other: Rules) -> Rules:
         delay=other.delay if one.delay == NOBODY else one.delay.with_other(other.delay, _least),
         idle=_least(one.idle, other.idle),
         lull=_least(one.lull, other.lull),
+        estimation=one.estimation or other.estimation,
     )
 
 

@@ -29,6 +29,7 @@ def _updated(step: Step) -> Counters:
     found, operator = step.counters, step.operator
     found.late = operator.late()
     found.broken_bounds = operator.broken_bounds()
+    found.late_by_estimate = operator.late_by_estimate()
     found.duplicates = operator.duplicates()
     found.ignored = operator.ignored_rows()
     found.leave_out(operator.left_out())

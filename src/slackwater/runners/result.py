@@ -40,6 +40,9 @@ class Counters:
     broken_bounds: int = 0
     """Rows that came though bounds ruled it out, late or not, from the very beginning: counted for each bound."""
 
+    late_by_estimate: int = 0
+    """Rows that came behind the stream because of an estimated bound, where declared bounds would have kept them."""
+
     duplicates: int = 0
     """Rows that were left out because another one stands for the same event, from the very beginning, as for `late`."""
 
@@ -74,6 +77,7 @@ class Counters:
         names = (
             "late",
             "broken_bounds",
+            "late_by_estimate",
             "duplicates",
             "ignored",
             "contradicted",

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def heartbeat_cases(schema: EventSchema, origin: str, arrived: str) -> list[TortureCase]:
     """Heartbeats for point events; columns name the source of a row, and a number for its arrival, or none."""
     bounds = Bounds.in_order() & Bounds.uniform(0)
-    rules = bounds.rules(Units(calendar=False, clock_calendar=False))
+    units = Units(calendar=False, clock_calendar=False)
+    rules = bounds.rules(units)
+    greatest = Bounds.greatest(clock=True).rules(units)
+    learnt = (Bounds.estimated(0.4, after=[0, 1]) & Bounds.patience(3)).rules(units)
 
     def build(settings: HeartbeatSettings, state: Any) -> HeartbeatsOperator:
         return HeartbeatsOperator(schema, settings, resume=state)
@@ -32,6 +35,8 @@ def heartbeat_cases(schema: EventSchema, origin: str, arrived: str) -> list[Tort
     return [
         case("heartbeats by a column of arrivals", HeartbeatSettings(rules, origin, arrived, 2, None, None)),
         case("heartbeats of one source", HeartbeatSettings(rules, None, arrived, 1, None, None)),
+        case("heartbeats by estimates", HeartbeatSettings(learnt, origin, arrived, 1, None, None)),
+        case("heartbeats by the greatest skew", HeartbeatSettings(greatest, origin, arrived, 2, None, None)),
     ]
 
 

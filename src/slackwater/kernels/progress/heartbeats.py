@@ -132,7 +132,7 @@ def _entry_at(history: Table, length: int, tick: int) -> int:
 
 
 @kernel(f"int64({_T1}, {_T2}, int64, int64, int64)")
-def _furthest(kind: Table, history: Table, receiver: int, wait: int, now: int) -> int:
+def furthest(kind: Table, history: Table, receiver: int, wait: int, now: int) -> int:
     """How far the senders of a rule had come when the wait of a receiver began; LEAST if none had come."""
     first, sender, second = kind[FIRST], kind[FIRST_SENDER], kind[SECOND]
     if wait:
@@ -166,7 +166,7 @@ def _guaranteed(
             return minus(counted[kind[COUNTS], receiver, 0], delta)
         wait = latency
     elif not kind[OWN]:
-        return minus(_furthest(kind, histories[rule], receiver, wait, now), delta)
+        return minus(furthest(kind, histories[rule], receiver, wait, now), delta)
     elif wait == 0:
         return minus(sources[HIGH_WATER, receiver], delta)
     place = kind[DELAYED]

@@ -66,7 +66,7 @@ def _pass(
 @kernel(
     f"int64({_READ}, {_READ}, {_READ}, {_READ}, {_T1}, {_T1}, {_T2}, int64, int64, {_T1}, {_T1})",
 )
-def _release(
+def release(
     times: Table,
     by_time: Table,
     by_source: Table,
@@ -101,7 +101,7 @@ def _by_clock(time: int, delay: int, grid: int) -> int:
 
 
 @kernel(f"int64({_READ}, {_READ}, {_READ}, {_READ}, {_T1}, {_T1}, {_T2})")
-def _next_change(
+def next_change(
     times: Table, by_time: Table, by_source: Table, begins: Table, nexts: Table, everything: Table, sources: Table
 ) -> int:
     """The next tick without rows at which the clock, or an assumption, may let something out; GREATEST for none."""
@@ -162,7 +162,7 @@ def replay_arrivals(
             # The end of the silence: what comes too late now is late.
             everything[TICK] = tick - 1
             evaluate(everything, rules, kinds, sources, histories, delayed, counted, tick - 1)
-            held -= _release(
+            held -= release(
                 times, by_time, by_source, begins, nexts, everything, sources, row, tick - 1, of_all, of_own
             )
         while end < len(times) and ticks[end] == tick:
@@ -173,14 +173,14 @@ def replay_arrivals(
             delayed, counted, queues, scratch[0], scratch[1],
         )  # fmt: skip
         row = end
-        held -= _release(times, by_time, by_source, begins, nexts, everything, sources, row, tick, of_all, of_own)
+        held -= release(times, by_time, by_source, begins, nexts, everything, sources, row, tick, of_all, of_own)
         until = ticks[row] - 1 if row < len(times) else GREATEST
         while held > 0 and everything[TICK] < until:
             now = everything[TICK] + 1
             if now > tick + longest:
-                now = _next_change(times, by_time, by_source, begins, nexts, everything, sources)
+                now = next_change(times, by_time, by_source, begins, nexts, everything, sources)
             if now > until or now == GREATEST:
                 break
             everything[TICK] = now
             evaluate(everything, rules, kinds, sources, histories, delayed, counted, now)
-            held -= _release(times, by_time, by_source, begins, nexts, everything, sources, row, now, of_all, of_own)
+            held -= release(times, by_time, by_source, begins, nexts, everything, sources, row, now, of_all, of_own)

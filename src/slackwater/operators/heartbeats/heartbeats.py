@@ -22,7 +22,8 @@ from slackwater.columns.inline_punctuations import insert_punctuations, split_pu
 from slackwater.events.batch import EventBatch
 from slackwater.kernels.progress.heartbeats import BY_CLOCK, BY_IDLE, BY_LULL, BY_NOTHING, ticks_of
 from slackwater.operators.emission import LATE, NOTHING, Emission
-from slackwater.operators.heartbeats.generator import HeartbeatGenerator
+from slackwater.operators.heartbeats.estimating import EstimatingGenerator, generator_for
+from slackwater.operators.heartbeats.learnt import LearntState
 from slackwater.operators.heartbeats.tables import HeartbeatState
 from slackwater.operators.operator import Operator
 from slackwater.operators.punctuate import schema_with_bound
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import Times
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.heartbeats.generator import Binding, HeartbeatGenerator
     from slackwater.policies.bound_rules import Rules
     from slackwater.policies.per_source import SourceName
     from slackwater.progress.frontier import Port
@@ -107,7 +109,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         "_settings",
         "_step",
     )
-    state_types = (HeartbeatsState, HeartbeatState)
+    state_types = (HeartbeatsState, HeartbeatState, LearntState)
     ticks = True
 
     def __init__(
@@ -122,9 +124,8 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         self._settings = settings
         self._step = step
         self._names = None if settings.origin is None else ReplicaNames(schema, settings.origin, step)
-        self._generator = HeartbeatGenerator(
-            settings.rules, settings.grid, None if resume is None else resume.generator, self._key
-        )
+        learnt = None if resume is None else resume.generator
+        self._generator = generator_for(settings.rules, settings.grid, learnt, self._key)
         self._ahead = 0 if resume is None else resume.ahead
         self._punctuated = BEGINNING if resume is None else resume.punctuated
         self._ahead_payload = ahead_payload
@@ -243,11 +244,15 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         """How many rows came at or behind the heartbeat of their own source, late or not."""
         return sum(rows for rows, _, _ in self._generator.violations().values())
 
+    def late_by_estimate(self) -> int:
+        """How many rows came behind the stream because of an estimate, though declared bounds would have kept them."""
+        return self._generator.observed().late if isinstance(self._generator, EstimatingGenerator) else 0
+
     def why(self) -> Why | None:
         """Which source the others wait for, by which bound, and when that moves."""
         settings, generator = self._settings, self._generator
         found, tick = generator.binding(), generator.moves_next_at()
-        ground, rule = (Grounds.NOTHING, "") if found is None else self._ground(found.rule)
+        ground, rule = (Grounds.NOTHING, "") if found is None else self._ground_of(found)
         known = found is not None and found.sender is not None
         return Why(
             self._step,
@@ -264,9 +269,24 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
                 self._spelled(name): f"{rows} rows, the last at {self._schema.time.show(time)}: {self._ground(rule)[1]}"
                 for name, (rows, rule, time) in generator.violations().items()
             },
+            estimate=generator.observed() if isinstance(generator, EstimatingGenerator) else None,
             calendar=self._schema.calendar,
             clock_calendar=settings.clock_calendar,
         )
+
+    def _ground_of(self, binding: Binding) -> tuple[Grounds, str]:
+        """What the heartbeat of the source goes by that the others wait for: an estimate shows how far it reaches."""
+        generator = self._generator
+        if not isinstance(generator, EstimatingGenerator) or not generator.goes_by_estimate(binding):
+            return self._ground(binding.rule)
+        length, by_clock = generator.estimate_now(binding), binding.rule == BY_CLOCK
+        what = "the clock" if by_clock else self._settings.rules.rules[binding.rule].words
+        if length is None:
+            return Grounds.ESTIMATED, f"{what}, by an estimate that was taken back since"
+        if by_clock:
+            return Grounds.ESTIMATED, f"rows arrive at most {self._by_clock(length)} after their time"
+        behind = "newer" if length == 0 else f"at most {self._by_time(length - 1)} behind"
+        return Grounds.ESTIMATED, f"{what}: {behind}"
 
     def _ground(self, rule: int) -> tuple[Grounds, str]:
         """What a heartbeat goes by."""
@@ -288,6 +308,10 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
     def _by_clock(self, length: Duration | None) -> str:
         """A length of the time at which rows arrive, as people write it."""
         return "" if length is None else format_duration(length) if self._settings.clock_calendar else str(length)
+
+    def _by_time(self, length: Duration) -> str:
+        """A length of the times of rows, as people write it."""
+        return format_duration(length) if self._schema.calendar else str(length)
 
     def _spelled(self, source: Hashable | None) -> str:
         """The name of a source as people read it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slackwater.operators.heartbeats.generator import HeartbeatGenerator
+from slackwater.operators.heartbeats.estimating import generator_for
 from slackwater.progress.instants import FOREVER
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Recording:
 
     def replayed(self, rules: Rules) -> Replayed:
         """What comes of it by some rules. Cost: that of a run, without what follows."""
-        return Replayed(self, *HeartbeatGenerator(rules, self.grid).release_ticks(self))
+        return Replayed(self, *generator_for(rules, self.grid).release_ticks(self))
 
 
 @dataclass(frozen=True, eq=False)

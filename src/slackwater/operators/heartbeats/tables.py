@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slackwater.operators.heartbeats.learnt import LearntState
     from slackwater.policies.bound_rules import Rules
     from slackwater.progress.instants import Duration
 
@@ -43,6 +44,8 @@ class HeartbeatState:
     delayed: Column
     counted: Column
     queues: Column
+    learnt: LearntState | None = None
+    """What estimates were made of, where there are any."""
 
 
 class Tables:
@@ -115,15 +118,16 @@ class Tables:
             says[kernel.AHEAD] = kernel.NONE if ahead is None else ahead
             says[kernel.DELTA] = kernel.NONE
             if pair is not None and not (rule.own and ahead is None):
-                wait = ticks(pair.wait + latency, grid)
+                # What is learnt is learnt of rows as they arrive: latency is part of it.
+                wait = ticks(pair.wait + (0 if rule.estimated else latency), grid)
                 says[[kernel.DELTA, kernel.WAIT, kernel.FURTHER_ROWS]] = pair.delta, wait, pair.rows
 
-    def snapshot(self, names: tuple[Hashable, ...]) -> HeartbeatState:
+    def snapshot(self, names: tuple[Hashable, ...], learnt: LearntState | None = None) -> HeartbeatState:
         """All that is remembered; what rules say is not, for the plan has it."""
         by_source = (self.sources, self.delayed, self.counted, self.queues)
         sources, delayed, counted, queues = (_narrowed(one, len(names) + 1).ravel().copy() for one in by_source)
         everything, kinds, histories = (one.ravel().copy() for one in (self.everything, self.kinds, self.histories))
-        return HeartbeatState(names, everything, kinds, sources, histories, delayed, counted, queues)
+        return HeartbeatState(names, everything, kinds, sources, histories, delayed, counted, queues, learnt)
 
     def restore(self, state: HeartbeatState) -> None:
         """Go on from a snapshot; there is room for its sources."""
@@ -161,7 +165,8 @@ def _kinds_of(rules: Rules, grid: Duration) -> Column:
     for kind, rule in zip(kinds, rules.rules, strict=True):
         pairs = [pair for pair in rule.pair.values if isinstance(pair, Pair)]
         # By the longest latency of all: which source has which is not known here.
-        longest = max((ticks(pair.wait + max(rules.latency.values), grid) for pair in pairs), default=0)
+        latency = 0 if rule.estimated else max(rules.latency.values)
+        longest = max((ticks(pair.wait + latency, grid) for pair in pairs), default=0)
         counting = any(pair.rows for pair in pairs)
         kind[kernel.OWN], kind[kernel.AND_OWN] = rule.own, rule.and_own
         kind[kernel.HAS_HISTORY] = not rule.own and (longest > 0 or counting)

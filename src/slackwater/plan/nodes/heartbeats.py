@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 _TICKS_PER_BOUND = 10
 """Instants while the shortest bound lasts: a row waits a tenth of it longer than it must, at most."""
 
+_TICKS_PER_START = 1_000
+"""The same where bounds are estimated, and come down from what they started from."""
+
 
 @dataclass(frozen=True, eq=False)
 class Heartbeats(UnaryNode):
@@ -88,6 +91,7 @@ class Heartbeats(UnaryNode):
             for name in dict(rules.fleets) or rules.named:
                 names.name_of(name)  # which refuses what the column cannot hold
         self._require_clock(rules)
+        self._require_start(rules)
         stuck = rules.stuck()
         if stuck:
             facts = {"source": ", ".join(map(str, stuck)), "bounds": str(self.bounds)}
@@ -102,6 +106,13 @@ class Heartbeats(UnaryNode):
         if source.arrived is None and not source.feed.live and (rules.needs_clock or self.ahead is not None):
             facts, hint = {"source": source.name, "bounds": self.bounds}, 'name it: stream(..., arrived="landed")'
             rule = "these bounds need to know when rows arrived, and a source that ends does not say"
+            raise PlanError(message(rule, facts, hint))
+
+    def _require_start(self, rules: Rules) -> None:
+        if rules.estimation is not None and rules.estimation.loss is not None and rules.comes_down_from is None:
+            facts = {"source": self.source.name, "bounds": self.bounds}
+            hint = 'sort(patience="10m", bounds=...), or & Bounds.delay("10m"): for all sources'
+            rule = "estimates start from a patience, and go back to it when more rows are late than asked for"
             raise PlanError(message(rule, facts, hint))
 
     @property
@@ -130,13 +141,14 @@ class Heartbeats(UnaryNode):
             hint = "use a timestamp column for time=, or numbers for arrived=, too"
             raise PlanError(message("ahead= compares times with the clock, and these are of another kind", {}, hint))
         shortest = _shortest(rules, same_units=units.calendar == units.clock_calendar)
-        wakes_every = max(shortest // _TICKS_PER_BOUND, _LEAST_PAUSE) if source.feed.live else None
-        grid = self._grid(units, shortest)
+        fine = shortest // (_TICKS_PER_BOUND if rules.estimation is None else _TICKS_PER_START)
+        wakes_every = max(fine, _LEAST_PAUSE) if source.feed.live else None
+        grid = self._grid(units, fine)
         return HeartbeatSettings(
             rules, source.origin, source.arrived, grid, ahead, wakes_every, clock_calendar=units.clock_calendar
         )
 
-    def _grid(self, units: Units, shortest: Duration) -> Duration:
+    def _grid(self, units: Units, fine: Duration) -> Duration:
         """How long a tick is; batches are instants where nobody says when rows arrived."""
         every = self.every
         if self.source.arrived is None:
@@ -145,7 +157,7 @@ class Heartbeats(UnaryNode):
                 raise PlanError(message("with bounds every batch is an instant, as it arrives", {"every": every}, hint))
             return 1
         if every is None:
-            return max(shortest // _TICKS_PER_BOUND, 1)
+            return max(fine, 1)
         if every.unit is not CadenceUnit.TIME:
             hint = 'leave every= out, or say how fine arrivals are looked at: Every.time("1s")'
             raise PlanError(message("with bounds rows arrive at instants of their column", {"every": every}, hint))
@@ -257,8 +269,9 @@ def with_heartbeats(
 
 def _shortest(rules: Rules, *, same_units: bool) -> Duration:
     """The shortest length that bounds have, not counting none; 0 if there is no length."""
-    pairs = [pair for rule in rules.rules for pair in rule.pair.values if pair is not None]
-    lengths = [*(pair.wait for pair in pairs), *rules.latency.values, *rules.delay.values, rules.idle, rules.lull]
+    pairs = [pair for rule in rules.declared for pair in rule.pair.values if pair is not None]
+    waits = [pair.wait for rule in rules.rules for pair in rule.pair.values if pair is not None]
+    lengths = [*waits, *rules.latency.values, *rules.delay.values, rules.idle, rules.lull]
     if same_units:
         lengths += [pair.delta - 1 for pair in pairs]
     return min((length for length in lengths if length is not None and length > 0), default=0)

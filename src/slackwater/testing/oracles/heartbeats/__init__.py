@@ -6,7 +6,13 @@ Strategies for systems and for rows that keep to their bounds are in `strategies
 """
 
 from slackwater.testing.oracles.heartbeats.constraints import by_constraints
-from slackwater.testing.oracles.heartbeats.estimates import adaptive, by_estimates, estimate, greatest_skew
+from slackwater.testing.oracles.heartbeats.estimates import (
+    adaptive,
+    by_current_estimates,
+    by_estimates,
+    estimate,
+    greatest_skew,
+)
 from slackwater.testing.oracles.heartbeats.figure_2 import figure_2, overall
 from slackwater.testing.oracles.heartbeats.groups import essential, grouped, in_groups, joined, strongest
 from slackwater.testing.oracles.heartbeats.labels import Step, heartbeats_of_steps, labels, memory_links
@@ -37,6 +43,7 @@ __all__ = [
     "adaptive",
     "arrivals_of",
     "by_constraints",
+    "by_current_estimates",
     "by_estimates",
     "can_stall",
     "closed",

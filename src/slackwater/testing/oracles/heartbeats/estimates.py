@@ -66,42 +66,73 @@ def adaptive(
     *,
     strictly: bool = False,
     by_ticks: bool = False,
+    adapts: bool = False,
+    start: Number = 0,
 ) -> Estimates:
     """Estimates that fall again when they were not exceeded for a window of rows: Figure 4, line by line.
 
     `by_ticks`: the window is one of time, W ticks since it began; the first begins with the first row of the source.
+    `adapts`: the window doubles when an estimate is exceeded in the window after it was lowered, and is halved when
+    three windows in a row lowered it, up to 64 times and down to a 64th; the paper has no formula. `start`: what
+    estimates are before anything has come; 0 in the paper.
 
     >>> rows = [(0, 0, 70), (1, 0, 60), (2, 0, 71), (3, 0, 72), (4, 0, 73)]
     >>> [adaptive(rows[:seen], 1, 0, window=1, alpha=0.5)[0, 0][0] for seen in range(1, 6)]
     [1, 11, 11, 6.0, 6.0]
     """
-    cells = {(i, j): [_Cell() for _ in range(longest + 1)] for i in range(n) for j in range(n)}
+    chosen = _Chosen(window, alpha, by_ticks, adapts)
+    cells = {
+        (i, j): [_Cell(delta=start, window=window) for _ in range(longest + 1)] for i in range(n) for j in range(n)
+    }
     for row in arrivals:
         for i in range(n):
             for wait, cell in enumerate(cells[i, row[1]]):
-                cell.take(estimate(arrivals, i, row, wait, strictly=strictly), row[0], window, alpha, by_ticks=by_ticks)
+                cell.take(estimate(arrivals, i, row, wait, strictly=strictly), row[0], chosen)
     return {pair: [cell.delta for cell in of_pair] for pair, of_pair in cells.items()}
+
+
+_FALLS = 3
+"""So many windows in a row that lowered an estimate shorten its window."""
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What Figure 4 is given."""
+
+    window: float
+    alpha: Number
+    by_ticks: bool
+    adapts: bool
 
 
 @dataclass
 class _Cell:
-    """What Figure 4 keeps for one i, j and t."""
+    """What Figure 4 keeps for one i, j and t; and its window, where that adapts."""
 
+    delta: Number
+    window: float
     num: int = 0
     win: Time = 0
-    delta: Number = 0
     began: Tick | None = None
+    falls: int = 0
 
-    def take(self, est: Time, now: Tick, window: float, alpha: Number, *, by_ticks: bool) -> None:
+    def take(self, est: Time, now: Tick, chosen: _Chosen) -> None:
         self.num += 1
         self.began = now if self.began is None else self.began
         if est > self.delta:
             self.delta = est
+            if chosen.adapts and self.falls > 0:
+                self.window = min(2 * self.window, 64 * chosen.window)
+            self.falls = 0
             self._reset(now)
             return
         self.win = max(self.win, est)
-        if (now - self.began if by_ticks else self.num) > window:
-            self.delta = alpha * self.delta + (1 - alpha) * self.win
+        if (now - self.began if chosen.by_ticks else self.num) > self.window:
+            lowered = chosen.alpha * self.delta + (1 - chosen.alpha) * self.win
+            self.falls = self.falls + 1 if lowered < self.delta else 0
+            self.delta = lowered
+            if chosen.adapts and self.falls == _FALLS:
+                self.window, self.falls = max(self.window / 2, chosen.window / 64), 0
             self._reset(now)
 
     def _reset(self, now: Tick) -> None:
@@ -126,4 +157,27 @@ def by_estimates(
         bounds = {pair: tuple(Skew(wait, ceil(delta)) for wait, delta in enumerate(d)) for pair, d in learnt.items()}
         set_now = figure_2(System((0,) * n, bounds), [row for row in arrivals if row[0] == now], until)
         beats = [[max(pair) for pair in zip(*both, strict=True)] for both in zip(beats, set_now, strict=True)]
+    return beats
+
+
+def by_current_estimates(
+    arrivals: Sequence[Arrival], n: int, until: Tick, estimated: Callable[[Sequence[Arrival]], Estimates]
+) -> list[list[Time]]:
+    """Heartbeats from estimates as they are when heartbeats are found, not as they were when a row came.
+
+    An estimate that has grown since a row came does not count as it was then, and one that has fallen counts at once.
+    Heartbeats never fall all the same.
+
+    >>> rows = [(0, 0, 70), (1, 0, 60), (2, 0, 80)]
+    >>> beats = by_current_estimates(rows, 1, 2, lambda seen: greatest_skew(seen, 1, longest=0))
+    >>> [beat for (beat,) in beats]
+    [69, 69, 69]
+    """
+    beats: list[list[Time]] = []
+    for now in range(until + 1):
+        seen = [row for row in arrivals if row[0] <= now]
+        learnt = estimated(seen)
+        bounds = {pair: tuple(Skew(wait, ceil(delta)) for wait, delta in enumerate(d)) for pair, d in learnt.items()}
+        found = figure_2(System((0,) * n, bounds), seen, now)[now]
+        beats.append([max(pair) for pair in zip(found, beats[-1], strict=True)] if beats else found)
     return beats

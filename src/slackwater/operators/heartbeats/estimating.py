@@ -1,0 +1,190 @@
+"""A heartbeat generator that learns its bounds from the rows that it follows.
+
+It is the generator of declared bounds, whose tables have a place for every estimate: what was learnt is written there,
+at the end of each tick, and counts as if somebody had stated it. Beside it the heartbeats by declared bounds alone are
+followed, so that it is known which rows only an estimate made late.
+Paper: Srivastava, Widom. Flexible Time Management in Data Stream Systems. PODS 2004, section 6.
+
+Invariants: the same rows in the same ticks give the same estimates, however they are cut into batches; where estimates
+are taken back heartbeats stay where they were, and rise by declared bounds alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.kernels.progress import estimates, follow_estimating
+from slackwater.kernels.progress import heartbeats as kernel
+from slackwater.operators.heartbeats.generator import HeartbeatGenerator
+from slackwater.operators.heartbeats.learnt import Learnt
+from slackwater.operators.heartbeats.observed_loss import ObservedLoss
+from slackwater.progress.instants import BEGINNING, FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from numpy.typing import NDArray
+
+    from slackwater.operators.heartbeats.generator import Binding
+    from slackwater.operators.heartbeats.recording import Recording
+    from slackwater.operators.heartbeats.tables import HeartbeatState
+    from slackwater.policies.bound_rules import Rules
+    from slackwater.policies.per_source import SourceName
+    from slackwater.progress.instants import Duration, Instant
+
+    Column = NDArray[np.int64]
+
+
+def generator_for(
+    rules: Rules,
+    grid: Duration = 1,
+    resume: HeartbeatState | None = None,
+    key: Callable[[SourceName], Hashable] = lambda name: name,
+) -> HeartbeatGenerator:
+    """The generator for some rules: one that learns, if any of them is estimated."""
+    made = HeartbeatGenerator if rules.estimation is None else EstimatingGenerator
+    return made(rules, grid, resume, key)
+
+
+class EstimatingGenerator(HeartbeatGenerator):
+    """Follows the arrivals of a stream, and learns how far behind its rows are.
+
+    >>> from slackwater.policies.bound import Units
+    >>> from slackwater.policies.bounds import Bounds
+    >>> rules = Bounds.greatest().only("a").rules(Units(calendar=False, clock_calendar=False))
+    >>> generator = EstimatingGenerator(rules)
+    >>> ticks, times = np.array([1, 2, 3]), np.array([10, 4, 20])
+    >>> generator.follow(ticks, generator.places_of("aaa"), times, closes=True)[1].tolist()
+    [11, 14]
+    """
+
+    __slots__ = ("_learnt",)
+
+    def __init__(
+        self,
+        rules: Rules,
+        grid: Duration = 1,
+        resume: HeartbeatState | None = None,
+        key: Callable[[SourceName], Hashable] = lambda name: name,
+    ) -> None:
+        self._learnt: Learnt | None = None
+        super().__init__(rules, grid, resume, key)
+        self._learnt = Learnt(rules, grid, self._tables.room)
+        for place in range(len(self.names)):
+            self._learnt.add(place, self._tables)
+        if resume is not None:
+            assert resume.learnt is not None
+            self._learnt.restore(resume.learnt, len(self.names), self._tables)
+
+    def _add(self, name: Hashable) -> int:
+        place = super()._add(name)
+        if self._learnt is not None:
+            self._learnt.add(place, self._tables)
+        return place
+
+    def follow(self, ticks: Column, sources: Column, times: Column, *, closes: bool) -> tuple[Column, Column]:
+        """Take in rows in order of arrival, and learn from them; return as a generator of declared bounds does."""
+        scratch = np.empty((4, len(times) + 1), dtype=np.int64)
+        of, learnt = self._tables, self._learnt
+        assert learnt is not None
+        count = follow_estimating.follow_estimating(
+            ticks, sources, times, closes, of.everything, of.says, of.kinds, of.sources, of.histories, of.delayed,
+            of.counted, of.queues, learnt.numbers, learnt.floats, learnt.before, learnt.aside, learnt.cells,
+            learnt.weights, learnt.totals, learnt.slots, scratch[0], scratch[1], scratch[2:],
+        )  # fmt: skip
+        return scratch[0, :count], np.minimum(scratch[1, :count], FOREVER - 2) + 1
+
+    def advance(self, tick: int) -> Instant:
+        """Let the clock go on to the end of a tick without rows; return up to where the stream is complete."""
+        of, learnt = self._tables, self._learnt
+        assert learnt is not None
+        if of.everything[kernel.BEGUN] != BEGINNING and tick >= self.tick:
+            of.everything[kernel.TICK] = tick
+            follow_estimating.evaluate_estimating(
+                of.everything, of.says, of.kinds, of.sources, of.histories, of.delayed, of.counted, learnt.numbers,
+                learnt.floats, learnt.before, learnt.aside, learnt.cells, learnt.weights, learnt.totals, learnt.slots,
+                tick,
+            )  # fmt: skip
+        return self.complete_before
+
+    def release_ticks(self, recorded: Recording) -> tuple[Column, Column]:
+        """Take in a whole recording; for each row, at the end of which tick its time was complete."""
+        sources = self.places_of(recorded.names)[recorded.codes]
+        by_source, begins = recorded.by_source(sources, len(self.names))
+        rows = len(sources)
+        of_all, of_own = np.full(rows, FOREVER, np.int64), np.full(rows, FOREVER, np.int64)
+        of, learnt = self._tables, self._learnt
+        assert learnt is not None
+        follow_estimating.replay_estimating(
+            recorded.ticks, sources, recorded.times, recorded.by_time, by_source, begins, self._longest_wait(),
+            of.everything, of.says, of.kinds, of.sources, of.histories, of.delayed, of.counted, of.queues,
+            learnt.numbers, learnt.floats, learnt.before, learnt.aside, learnt.cells, learnt.weights, learnt.totals,
+            learnt.slots, np.append(begins[:-1], 0), np.empty((4, rows + 1), np.int64), of_all, of_own,
+        )  # fmt: skip
+        return of_all, of_own
+
+    # ---- looking at it ----------------------------------------------------------------------------------------------
+
+    def observed(self) -> ObservedLoss:
+        """How many rows were late by estimates so far."""
+        assert self._learnt is not None
+        rows, lost, back, times = self._learnt.numbers[
+            [estimates.COUNTED, estimates.LOST, estimates.TAKEN_BACK, estimates.TIMES_TAKEN_BACK]
+        ].tolist()
+        chosen = self._rules.estimation
+        assert chosen is not None
+        return ObservedLoss(rows, lost, chosen.loss, taken_back=bool(back), times_taken_back=times)
+
+    def estimates(self) -> dict[Hashable, list[int]]:
+        """For each source the deltas that hold for it now, by the kinds of bounds that are learnt; -1 for none."""
+        deltas = self._tables.says[self._declared :, kernel.DELTA, 1 : len(self.names)].T.tolist()
+        return dict(zip(self.names[1:], deltas, strict=True))
+
+    def binding(self) -> Binding | None:
+        """The source that the others wait for, and what its heartbeat was set by.
+
+        Estimates change: whose row it was is only known while that is the newest of its source.
+        """
+        found = super().binding()
+        if found is None or found.rule < self._declared or found.arrived is not None:
+            return found
+        return replace(found, sender=None, time=BEGINNING)
+
+    def goes_by_estimate(self, binding: Binding) -> bool:
+        """Whether it is an estimate that a source is waited for by."""
+        assert self._learnt is not None
+        if binding.rule >= self._declared:
+            return True
+        place = self._place_of(binding)
+        delay, declared = self._tables.sources[kernel.DELAY, place], self._learnt.aside[estimates.DECLARED_DELAY, place]
+        return binding.rule == kernel.BY_CLOCK and (declared == kernel.NONE or delay != declared)
+
+    def estimate_now(self, binding: Binding) -> Duration | None:
+        """The delta, or the delay, that the estimate has now which a heartbeat was set by; None if it is taken back."""
+        place = self._place_of(binding)
+        by_clock = binding.rule == kernel.BY_CLOCK
+        found = self._tables.sources[kernel.DELAY] if by_clock else self._tables.says[binding.rule, kernel.DELTA]
+        return None if found[place] == kernel.NONE else int(found[place])
+
+    def _place_of(self, binding: Binding) -> int:
+        return kernel.UNSEEN if binding.source is None else self._places[binding.source]
+
+    @property
+    def _declared(self) -> int:
+        """How many rules are declared; estimated ones follow."""
+        return len(self._rules.declared)
+
+    def snapshot(self) -> HeartbeatState:
+        """All that is remembered."""
+        assert self._learnt is not None
+        return self._tables.snapshot(tuple(self.names[1:]), self._learnt.snapshot(len(self.names)))
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        super().check()
+        assert self._learnt is not None
+        declared = self._learnt.aside[estimates.DECLARED_HEARTBEAT, : len(self.names)]
+        assert (declared <= self._tables.sources[kernel.HEARTBEAT, : len(self.names)]).all(), declared
