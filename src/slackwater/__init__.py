@@ -17,6 +17,7 @@ from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.left_out_rows import LeftOutRows
 from slackwater.policies.punctuations import Punctuations
+from slackwater.policies.release import Release
 from slackwater.progress.clock import Clock, ManualClock, SystemClock
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners.in_process.progress import Progress
@@ -79,6 +80,7 @@ __all__ = [
     "PushSource",
     "Query",
     "Race",
+    "Release",
     "ReplicaStanding",
     "Result",
     "Revise",

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _ROOT = Path(slackwater.__file__).parent
 
 _ALLOWED = {
+    "plan/rewrites/hold_by_label.py": {"ChooseRelease"},
+    "plan/rewrites/labels.py": {"LatenessStep"},
     "plan/rewrites/last_punctuations.py": {"Punctuate"},
     "plan/rewrites/needless_sorts.py": {"AggregateStep", "AssignWindow", "Sort"},
     "plan/rewrites/panes.py": {"AggregateStep", "AssignWindow"},
@@ -36,6 +38,7 @@ _ALLOWED = {
     "plan/rewrites/unread_bands.py": {"Punctuate"},
     # What follows is about the one kind that is named, never about which of many kinds something holds for.
     "runners/in_process/graph.py": {"MergeReplicas"},
+    "runners/in_process/measured_labels.py": {"ChooseRelease", "Hold"},
     "runners/in_process/replicas.py": {"CompareReplicas", "CompleteAtEnd", "MergeReplicas", "UntrustedEnd"},
     "runners/spark/planning/shard_plan.py": {"AssignWindow", "LatenessStep", "PreaggregatedRows"},
     "runners/spark/pushdown/steps.py": {"AssignWindow", "Select", "Where"},

@@ -45,6 +45,7 @@ _NOT_FOR_USERS = {
     "CadenceUnit": "made by constructors that have names",
     "Emit": "made by constructors that have names",
     "LateAction": "made by constructors that have names",
+    "ReleaseLevel": "made by constructors that have names",
     "When": "made by constructors that have names",
     "Function": "made by functions that have names",
     "Replica": "in signatures a stream of any kind; the class of the name is a part of a merge",

@@ -57,8 +57,8 @@ class Drawing:
         self._shown.add(node)
         name = f"{lead}{self.names[node]} {node.details()}".rstrip()
         yield [name, *(column(node) for column in self.columns), node.reason()]
-        for position, source in enumerate(node.inputs):
-            last = position == len(node.inputs) - 1
+        for position, source in enumerate(node.row_inputs):
+            last = position == len(node.row_inputs) - 1
             branch, trunk = ("└─ ", "   ") if last else ("├─ ", "│  ")
             yield from self._rows(source, below + branch, below + trunk)
 

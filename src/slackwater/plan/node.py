@@ -16,7 +16,7 @@ from slackwater.operators.emission import DIVERTED, LATE, LEFT_OUT, OutputName
 from slackwater.plan.traits import PunctuationUse, Traits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from slackwater.events.schema import EventSchema
     from slackwater.operators.operator import Operator
@@ -44,6 +44,11 @@ class Node(ABC):
     @abstractmethod
     def inputs(self) -> tuple[Node, ...]:
         """The nodes whose output this one reads, by port."""
+
+    @property
+    def row_inputs(self) -> tuple[Node, ...]:
+        """Those of the inputs whose rows it takes; of others it looks at the progress alone."""
+        return self.inputs
 
     @property
     @abstractmethod
@@ -92,6 +97,16 @@ class Node(ABC):
     def goes_by_batches(self) -> bool:
         """Whether the rows of a batch count as one instant, so that it matters how a stream is cut."""
         return False
+
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether rows of one input wait until all inputs have come as far."""
+        return False
+
+    @property
+    def rows_per_row(self) -> float | None:
+        """How many rows the step sends for each that it takes in; None where nobody knows before it runs."""
+        return None
 
     @property
     def in_processing_order(self) -> bool:
@@ -272,13 +287,22 @@ class SourceNode(Node):
 
 def walk(*roots: Node) -> Iterator[Node]:
     """Visit every node once, inputs before the nodes that read them."""
+    return _walk(roots, lambda node: node.inputs)
+
+
+def walk_rows(*roots: Node) -> Iterator[Node]:
+    """Visit every node once whose rows come to the roots, inputs before the nodes that read them."""
+    return _walk(roots, lambda node: node.row_inputs)
+
+
+def _walk(roots: Iterable[Node], inputs_of: Callable[[Node], tuple[Node, ...]]) -> Iterator[Node]:
     seen: set[int] = set()
 
     def visit(node: Node) -> Iterator[Node]:
         if id(node) in seen:
             return
         seen.add(id(node))
-        for source in node.inputs:
+        for source in inputs_of(node):
             yield from visit(source)
         yield node
 
@@ -287,13 +311,16 @@ def walk(*roots: Node) -> Iterator[Node]:
 
 
 def name_steps(*roots: Node) -> dict[Node, str]:
-    """Give every node a name, such as 'where#2': its verb, and its place among its kind."""
+    """Give every node a name, such as 'where#2': its verb, and its place among its kind, as rows come to it.
+
+    The names have inputs before the nodes that read them.
+    """
     counts: dict[str, int] = {}
     names: dict[Node, str] = {}
-    for node in walk(*roots):
+    for node in dict.fromkeys((*walk_rows(*roots), *walk(*roots))):
         counts[node.verb] = counts.get(node.verb, 0) + 1
         names[node] = f"{node.verb}#{counts[node.verb]}"
-    return names
+    return {node: names[node] for node in walk(*roots)}
 
 
 def diverting_steps(*roots: Node, output: OutputName = LATE) -> dict[StepNode, str]:

@@ -59,6 +59,9 @@ class Traits:
     waits_for_ends: bool = False
     """Whether rows are held until their ends are complete, and not only their starts."""
 
+    needs_order: bool = True
+    """Whether rows must come in order of time to it; one that treats each row by itself never needs that."""
+
     sorts_itself: bool = False
     """Whether rows come out in order of time though they come in none, so that a sort before it is for nothing."""
 

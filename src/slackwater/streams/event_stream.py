@@ -12,6 +12,7 @@ from slackwater.operators.emission import LEFT_OUT
 from slackwater.plan.nodes.aggregating import MapWindows, top_of_windows
 from slackwater.plan.nodes.combining import FollowedBy, Join, Union
 from slackwater.plan.nodes.deduplicate import Deduplicate
+from slackwater.plan.nodes.releasing import ChooseRelease
 from slackwater.plan.nodes.revisions import AssumeKeyed
 from slackwater.plan.nodes.rows import AssignWindow, MapBatches, Select, Where, stamped, with_wide_dictionaries
 from slackwater.plan.probe import name_outputs
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.punctuations import Length
+    from slackwater.policies.release import Release
     from slackwater.progress.instants import Duration
     from slackwater.streams.disordered import DisorderedStream
     from slackwater.streams.ordered import OrderedStream
@@ -340,6 +342,27 @@ class EventStream(Stream):
 
         node = with_wide_dictionaries(stamped(self.node))
         return OrderedStream(Deduplicate(node, _columns(on), self._length(within), Keep.of(keep)))
+
+    def release(self, release: Release) -> Self:
+        """Choose what the rows of all sources behind this stream wait for while one of them lags; see `Release`.
+
+        The rows that come out are the same, in the same order. What differs is how much is held meanwhile, and where,
+        and how much work is left for the moment at which the slowest source has caught up. explain() shows where rows
+        are held.
+
+        - `release`: Release.by_operator(), as without it; Release.by_query(); or Release.by_memory().
+
+        >>> import slackwater as sw
+        >>> rows = [{"at": at, "k": 1} for at in range(3)]
+        >>> a, b, c = (sw.stream(rows, time="at", name=name).assume_ordered() for name in "abc")
+        >>> pairs = a.join(b, on="k", within=9).select("k").join(c, on="k", within=9)
+        >>> late_c = pairs.release(sw.Release.by_memory(growth={"join#1": 3.0}))
+        >>> late_c.explain().count("for c ")
+        2
+        >>> late_c.run().table.equals(pairs.run().table)
+        True
+        """
+        return type(self)(ChooseRelease(self.node, release))
 
     def _length(self, length: Length) -> Duration:
         return as_duration(length, calendar=self.node.schema.calendar)

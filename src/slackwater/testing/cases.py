@@ -48,6 +48,7 @@ from slackwater.testing.oracles.aggregate import aggregate_oracle
 from slackwater.testing.oracles.matching import followed_by_oracle, join_oracle
 from slackwater.testing.oracles.punctuate import punctuate_oracle
 from slackwater.testing.oracles.windows import map_windows_oracle, window_oracle
+from slackwater.testing.releasing_cases import releasing_cases
 from slackwater.testing.revising_cases import revising_cases
 from slackwater.testing.settling_cases import settling_cases
 from slackwater.testing.strategies import disordered_batches, ordered_batches
@@ -364,6 +365,7 @@ CASES: tuple[TortureCase, ...] = (
     *heartbeat_cases(POINTS, "k", "v"),
     *merging_cases(PAYLOAD),
     *by_column_cases(PAYLOAD),
+    *releasing_cases(POINTS),
     *revising_cases(PAYLOAD),
     *settling_cases(PAYLOAD),
 )  # fmt: skip

@@ -123,7 +123,7 @@ class AggregateStep(GroupingNode):
     """The panes that events are given instead of windows that overlap, which are made of them."""
 
     verb = "aggregate"
-    traits = Traits(punctuations=PunctuationUse.LAST_OF_BATCH)
+    traits = Traits(punctuations=PunctuationUse.LAST_OF_BATCH, needs_order=False)
 
     @cached_property
     def schema(self) -> EventSchema:

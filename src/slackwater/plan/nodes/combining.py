@@ -41,6 +41,7 @@ class Union(StepNode):
     streams: tuple[Node, ...]
     verb = "union"
     traits = Traits(tie_order=TieOrder.INTERLEAVED, keeps_columns=True)
+    rows_per_row = 1.0
 
     def __post_init__(self) -> None:
         require_order("union", *self.streams)
@@ -68,6 +69,11 @@ class Union(StepNode):
         extents = {stream.properties.extent for stream in self.streams}
         extent = extents.pop() if len(extents) == 1 else Extent.INTERVALS
         return Properties(order=Order.TIES, stamps=self.streams[0].properties.stamps, extent=extent)
+
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether there are times to wait for."""
+        return not self.properties.latent
 
     @property
     def partition_keys(self) -> None:
@@ -127,6 +133,11 @@ class MatchingNode(StepNode):
     def waits(self) -> bool:
         """Whether one input may have to wait for the other: not if rows come in order, whichever they are of."""
         return not all(side.in_processing_order for side in self.inputs)
+
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether one input may have to wait for the other."""
+        return self.waits
 
     @property
     def partition_keys(self) -> tuple[str, ...]:

@@ -201,8 +201,13 @@ class Sort(UnaryNode):
 
     verb = "sort"
     traits = Traits(
-        tie_order=TieOrder.KEPT, punctuations=PunctuationUse.LAST_OF_BATCH, keeps_columns=True, copies_rows=True
+        tie_order=TieOrder.KEPT,
+        punctuations=PunctuationUse.LAST_OF_BATCH,
+        keeps_columns=True,
+        copies_rows=True,
+        needs_order=False,
     )
+    rows_per_row = 1.0
 
     def __post_init__(self) -> None:
         facts = self.input.properties

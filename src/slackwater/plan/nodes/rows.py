@@ -120,6 +120,7 @@ class Select(RowNode):
     outputs: Mapping[str, str | Computation]
     verb = "select"
     traits = _ROW_BY_ROW
+    rows_per_row = 1.0
 
     def __post_init__(self) -> None:
         _ = self.schema  # made now, so that an unknown column is refused now
@@ -193,6 +194,7 @@ class MapBatches(RowNode):
 
     verb = "map_batches"
     traits = _ROW_BY_ROW
+    rows_per_row = 1.0
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -271,6 +273,11 @@ class AssignWindow(RowNode):
         if isinstance(self.window, Hopping):
             return facts.replace(extent=Extent.WINDOWS, order=Order.NONE, punctuated=facts.progressive)
         return facts.replace(extent=Extent.WINDOWS, order=Order.TIES if facts.ordered else Order.NONE)
+
+    @property
+    def rows_per_row(self) -> float:
+        """In how many windows an event falls, on average."""
+        return self.window.size / self.window.hop if isinstance(self.window, Hopping) else 1.0
 
     @property
     def commutes_with_sort(self) -> bool:

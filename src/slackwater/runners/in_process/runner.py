@@ -19,6 +19,7 @@ from slackwater.runners.graph_parts import Step
 from slackwater.runners.in_process.executor import DepthFirstExecutor
 from slackwater.runners.in_process.feedback import pass_back, pass_back_from_sinks
 from slackwater.runners.in_process.graph import build_graph, build_nodes
+from slackwater.runners.in_process.measured_labels import MeasuredLabels
 from slackwater.runners.in_process.progress import Progress
 from slackwater.runners.in_process.reading import SourceReading
 from slackwater.runners.in_process.replica_failures import ReplicaFailures
@@ -77,6 +78,7 @@ class InProcessRunner:
         self._failures = ReplicaFailures(graph, self._replicas)
         self._reading = SourceReading(graph, clock, batch_rows, self._replicas, self._failures)
         self._executor = DepthFirstExecutor(graph, clock, self._reading, self._failures)
+        self._labels = MeasuredLabels(graph)
         self._asked_in_vain = 0
         self._failure: BaseException | None = None
         self._at_work = False
@@ -180,6 +182,9 @@ class InProcessRunner:
         skip = set().union(*map(graph.sources_above, waiting)) if found else self._held_back()
         reading.read_next(skip)
         self._executor.run_all()
+        for step, emission in self._labels.decided():
+            graph.release(step, emission)
+            self._executor.run_all()
         if not graph.moved and all(source.quiet or source.exhausted for source in graph.sources):
             # Rows that wait were there before silence: only where there are none has anybody been silent.
             now = self._clock.now()
