@@ -8,7 +8,7 @@ from slackwater.disorder.profile import DisorderProfile
 from slackwater.operators.heartbeats.observed_loss import ObservedLoss
 from slackwater.operators.replicas.left_out import LeftOut
 from slackwater.operators.replicas.open_events import OpenEvents
-from slackwater.operators.why import Grounds, Why
+from slackwater.operators.why import Grounds, OriginWhy, Why
 from slackwater.policies.aggregates import Aggregate, count, count_distinct, max, mean, min, sum, top_k
 from slackwater.policies.agreement import Agreement, Revise
 from slackwater.policies.bound import Bound
@@ -30,6 +30,7 @@ from slackwater.sources.race import Race
 from slackwater.sources.stream import arrivals, stream, unstamped
 from slackwater.streams.applications import cutover, fast_availability, high_availability, jumpstart
 from slackwater.streams.bands import PatienceBands
+from slackwater.streams.by_origin import BandsByOrigin, GroupedByOrigin, StreamByOrigin
 from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.divergence import compare_replicas
 from slackwater.streams.event_stream import EventStream
@@ -56,6 +57,7 @@ __all__ = [
     "FOREVER",
     "Aggregate",
     "Agreement",
+    "BandsByOrigin",
     "Bound",
     "Bounds",
     "Clock",
@@ -66,6 +68,7 @@ __all__ = [
     "Every",
     "FittedBounds",
     "Grounds",
+    "GroupedByOrigin",
     "GroupedStream",
     "Late",
     "LeftOut",
@@ -74,6 +77,7 @@ __all__ = [
     "ObservedLoss",
     "OpenEvents",
     "OrderedStream",
+    "OriginWhy",
     "PatienceBands",
     "Progress",
     "Punctuations",
@@ -87,6 +91,7 @@ __all__ = [
     "RevisedStream",
     "Snapshot",
     "Stream",
+    "StreamByOrigin",
     "SystemClock",
     "Why",
     "arrivals",

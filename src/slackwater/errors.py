@@ -3,6 +3,7 @@
     SlackwaterError
     ├── PlanError            a pipeline that cannot work, refused when it is built
     │   ├── NeedsOrder           an order-sensitive step on a stream that is neither ordered nor punctuated
+    │   ├── MixedOrigins         a step that mixes rows of several sources, each of which has come as far as it is
     │   ├── SchemaMismatch       columns that are missing, clash, or have a type the step cannot use
     │   └── BadDuration          a length of time that cannot be read, or does not fit the stream's time
     └── RunError             a stream that broke a declaration, or a user's function that failed, while running
@@ -71,6 +72,22 @@ class NeedsOrder(PlanError):
                 'sort(patience="5s") it, behind tumbling() where there is one, for fewer rows are late there; '
                 'or take early and late answers by in_bands("1s", "1m"); '
                 "declare assume_ordered() if rows do come in order of time",
+            )
+        )
+
+
+class MixedOrigins(PlanError):
+    """A step that mixes rows of several sources, each of which has come as far as it is."""
+
+    @classmethod
+    def at(cls, step: str, line: str, origin: str) -> MixedOrigins:
+        """Name the refused step, and the column by which it may not mix."""
+        return cls(
+            message(
+                f"{step} mixes rows of several sources, and here each source has come as far as it is",
+                {"stream": line, "origin": origin},
+                f"group_by({origin!r}, ...) and aggregate() or in_bands(), which keep sources apart; "
+                "or have one order of all: sort(bounds=...) instead of sort_within_origins()",
             )
         )
 

@@ -17,7 +17,8 @@ from slackwater.events.batch import EventBatch
 from slackwater.events.elements import Element, Insert, Punctuate, batch_of, elements_of
 from slackwater.events.schema import EventSchema
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
-from slackwater.operators.punctuate import PunctuateOperator, PunctuateState, late_schema
+from slackwater.operators.late_rows import late_schema
+from slackwater.operators.punctuate import PunctuateOperator, PunctuateState
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.windows import Tumbling

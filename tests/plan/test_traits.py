@@ -108,7 +108,7 @@ def test_tuples_of_node_classes_are_not_kept() -> None:
 def test_every_kind_of_node_has_decided() -> None:
     """A class that can be made has traits of its own, or those of the kind that it is a kind of."""
     abstract = {cls.__name__ for cls in _node_classes() if inspect.isabstract(cls)}
-    assert abstract == {"StepNode", "UnaryNode", "RowNode", "LatenessStep", "GroupingNode", "MatchingNode"}
+    assert abstract == {"StepNode", "UnaryNode", "RowNode", "LatenessStep", "GroupingNode", "MatchingNode", "ByOrigin"}
 
 
 def test_a_kind_that_has_not_decided_cannot_be_made() -> None:

@@ -24,20 +24,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
-from slackwater.errors import BadTime, LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
-from slackwater.events.shown_values import show_row
 from slackwater.kernels.progress.split_by_lateness import NEVER, NO_GRID, Stretches, bands_of, follow, rows_of
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
+from slackwater.operators.late_rows import LateRows
 from slackwater.operators.operator import Operator
 from slackwater.operators.stream_progress import insert_only
 from slackwater.operators.why import Grounds, Why
 from slackwater.policies.cadence import Cadence, CadenceUnit
 from slackwater.policies.late import LateAction
-from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Instant, format_duration
+from slackwater.progress.instants import BEGINNING, FOREVER, Instant, format_duration
 from slackwater.progress.saturating import within_int64
 
 if TYPE_CHECKING:
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slackwater.errors import BadElement
     from slackwater.events.batch import Mask, Times
     from slackwater.events.schema import EventSchema
     from slackwater.operators.aggregate.preaggregate import Preaggregate
@@ -58,22 +55,6 @@ if TYPE_CHECKING:
 DRIVEN_BY_RUNNER: Final = Cadence(CadenceUnit.ROWS, FOREVER)
 """The cadence of a step whose progress the runner measures: it punctuates by `advance_high_water` alone."""
 _LONG_RUN = 1_000  # rows; from here on slicing and concatenating costs less than gathering, by measurement
-
-
-def late_schema(schema: EventSchema, step: str = "punctuate") -> EventSchema:
-    """Return the schema of diverted rows: all columns, then the bound that was missed and by how much."""
-    return schema_with_bound(schema, step, "late_bound", "late_by")
-
-
-def schema_with_bound(schema: EventSchema, step: str, bound_name: str, by_name: str) -> EventSchema:
-    """Return a schema with two columns more: a bound, and how far away from it a row is."""
-    bound = schema.time.renamed(bound_name)
-    by_type = pa.duration("us") if schema.calendar else pa.int64()
-    added = pa.schema([pa.field(bound.name, bound.type), pa.field(by_name, by_type)])
-    for name in added.names:
-        if name in schema.columns:
-            raise SchemaMismatch.clash(step, name, "leave the column out with select(), or choose another Late policy")
-    return schema.with_payload(pa.schema([*schema.payload, *added]), [*schema.columns, *added.names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +95,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         "_event_count_column",
         "_grid",
         "_late",
-        "_late_payload",
+        "_late_rows",
         "_only_last",
         "_patiences",
         "_preaggregate",
@@ -147,7 +128,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         self._patiences = np.array(patiences, dtype=np.int64)
         self._cadence = cadence
         self._late = late
-        self._late_payload = late_schema(schema, step).payload if late.action is LateAction.DIVERTED else None
+        self._late_rows = LateRows(schema, step, diverts=late.action is LateAction.DIVERTED)
         self._step = step
         self._state = resume or PunctuateState()
 
@@ -157,7 +138,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         if not len(batch):
             return NOTHING
         rows, *inputs = split_punctuations(batch)
-        untimed = self._untimed(rows.start)
+        untimed = self._late_rows.untimed(rows.start)
         if untimed is None:
             stretches = self._follow(rows.start, *inputs)
         else:
@@ -277,13 +258,6 @@ class PunctuateOperator(Operator[PunctuateState]):
         bound = max(state.complete_before, within_int64(state.punctuated_high_water - patience))
         return bound if self._windows is None else int(self._windows.punctuations(np.array([bound]))[0])
 
-    def _untimed(self, times: Times) -> Mask | None:
-        """Which rows have no time; None if all have one."""
-        if not self._schema.time.untimed:
-            return None
-        untimed = times == UNTIMED
-        return untimed if untimed.any() else None
-
     def _follow_timed(self, times: Times, untimed: Mask, places: Times, punctuations: Times) -> Stretches:
         """Follow the rows that have a time as if the others were not there, and find the stretches among all rows."""
         timed = np.flatnonzero(~untimed)
@@ -302,11 +276,13 @@ class PunctuateOperator(Operator[PunctuateState]):
             return rows, []
         bounds = stretches.bounds_at(late)
         if self._late.action is LateAction.REFUSED:
-            raise self._refusal(rows.slice(int(late[0]), int(late[0]) + 1), int(bounds[0]))
+            raise self._late_rows.refusal(rows.slice(int(late[0]), int(late[0]) + 1), int(bounds[0]))
         if self._late.action is LateAction.ADJUSTED:
             return self._adjusted(rows, bands, late, bounds), []
         self._state = replace(self._state, late=self._state.late + self._counted(rows, late))
-        return rows, [] if self._late_payload is None else [(LATE, self._diverted(rows.take_rows(late), bounds))]
+        return rows, [] if self._late.action is LateAction.DROPPED else [
+            (LATE, self._late_rows.diverted(rows.take_rows(late), bounds))
+        ]
 
     def _counted(self, rows: EventBatch, chosen: NDArray[np.int64]) -> int:
         """How many rows these are, or stand for."""
@@ -327,28 +303,6 @@ class PunctuateOperator(Operator[PunctuateState]):
         counts = (self._state.late + len(late) - len(moved), self._state.adjusted + len(moved))
         self._state = replace(self._state, late=counts[0], adjusted=counts[1])
         return EventBatch(rows.payload, start, rows.end)
-
-    def _diverted(self, late: EventBatch, bounds: Times) -> EventBatch:
-        """Add two columns: the bound that was missed, and by how much, as far as int64 goes.
-
-        A row without a time has missed none: both are null.
-        """
-        assert self._late_payload is not None
-        missed_by = np.minimum(bounds.view(np.uint64) - late.start.view(np.uint64), FOREVER).astype(np.int64)
-        untimed = self._untimed(late.start)
-        if untimed is not None:
-            bounds = np.where(untimed, UNTIMED, bounds)
-        added = [
-            self._schema.time.renamed("late_bound").write(bounds),
-            pa.array(missed_by, mask=untimed).view(self._late_payload.field("late_by").type),
-        ]
-        return late.with_payload(pa.RecordBatch.from_arrays([*late.payload.columns, *added], schema=self._late_payload))
-
-    def _refusal(self, event: EventBatch, bound: Instant) -> BadElement:
-        row, show = show_row(self._schema.show(event), 0), self._schema.time.show
-        if self._untimed(event.start) is not None:
-            return BadTime.late(f"step {self._step!r}", row, self._schema.time.name)
-        return LateEvent.of(f"step {self._step!r}", row, show(int(event.start[0])), show(bound))
 
 
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)

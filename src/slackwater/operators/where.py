@@ -10,7 +10,7 @@ from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.operator import StatelessOperator
 
 if TYPE_CHECKING:
-    from slackwater.events.batch import EventBatch
+    from slackwater.events.batch import EventBatch, Mask
     from slackwater.events.schema import EventSchema
     from slackwater.progress.frontier import Port
 
@@ -31,4 +31,8 @@ class WhereOperator(InterestedOperator[None], StatelessOperator):
         batch = self._interest.rows_of(batch)
         if not batch.rows:
             return Emission((batch,)) if len(batch) else NOTHING
-        return Emission.of(batch.keep_rows(compute_mask(self._predicate, self._schema.show(batch), self._step)))
+        return Emission.of(batch.keep_rows(self.kept(batch)))
+
+    def kept(self, rows: EventBatch) -> Mask:
+        """Which rows of a batch are kept, of which there is at least one."""
+        return compute_mask(self._predicate, self._schema.show(rows), self._step)

@@ -25,6 +25,42 @@ class Grounds(Enum):
 
 
 @dataclass(frozen=True)
+class OriginWhy:
+    """How far one source is complete, where its rows go by its own heartbeat, and why no further.
+
+    >>> print(OriginWhy("b", 5, 2, Grounds.PROVEN, "clocks at most 2 off", "a", 9).shown(calendar=False))
+    b complete before 5, holds 2; proven by bounds: clocks at most 2 off; by a row of a at 9
+    """
+
+    origin: str
+    complete_before: Instant
+    """Its later rows are not before this; BEGINNING while nothing is complete."""
+
+    held: int
+    """How many of its rows, or partial results, wait for it."""
+
+    ground: Grounds
+    rule: str
+    sender: str | None = None
+    """Whose row that goes by: its own, or that of another source."""
+
+    time: Instant = BEGINNING
+    """The time of that row."""
+
+    def shown(self, *, calendar: bool) -> str:
+        """One line for people."""
+        at = format_instant(self.complete_before, calendar=calendar)
+        how_far = "nothing complete" if self.complete_before == BEGINNING else f"complete before {at}"
+        ground = self.ground.value + (f": {self.rule}" if self.rule else "")
+        by = (
+            ""
+            if self.sender is None
+            else f"; by a row of {self.sender} at {format_instant(self.time, calendar=calendar)}"
+        )
+        return f"{self.origin} {how_far}, holds {self.held}; {ground}{by}"
+
+
+@dataclass(frozen=True)
 class Why:
     """How far one step lets a stream be complete, and why no further. Times are written as such on calendar time.
 
@@ -68,6 +104,12 @@ class Why:
     estimate: ObservedLoss | None = None
     """How many rows were late by estimates, and whether they are taken back; None where all bounds are declared."""
 
+    origins: tuple[OriginWhy, ...] = ()
+    """Where each source goes by its own heartbeat: the slowest of those of which something waits."""
+
+    more_origins: int = 0
+    """How many others there are of which something waits."""
+
     calendar: bool = True
     clock_calendar: bool = True
 
@@ -96,6 +138,8 @@ class Why:
             lines.append(f"  goes on    {self._clock(self.moves_next_at)} by the clock, or with the next row")
         if self.estimate is not None:
             lines.append(f"  estimate   {self.estimate}")
+        lines += [f"  by origin  {origin.shown(calendar=self.calendar)}" for origin in self.origins]
+        lines += [f"  by origin  and {self.more_origins} more hold something"] if self.more_origins else []
         lines += [f"  held       {name} {rows}" for name, rows in self.held.items()]
         lines += [f"  broken     {source}: {what}" for source, what in self.broken.items()]
         return "\n".join(lines)

@@ -62,6 +62,10 @@ class Properties:
     untimed: bool = False
     """Whether rows may have no time: until a step with a patience has sent such rows where late ones go."""
 
+    origin: str | None = None
+    """The column that names the source of each row, where rows come as far as their own source is complete: those of
+    one source in order, and punctuations up to where all sources are complete."""
+
     @property
     def ordered(self) -> bool:
         """Whether events come in order of time, with or without ties."""
@@ -87,4 +91,5 @@ class Properties:
         facts += ["keyed"] * self.keyed
         facts += ["revised"] * (not self.insert_only)
         facts += ["some without a time"] * self.untimed
+        facts += [] if self.origin is None else [f"by origin {self.origin}"]
         return ", ".join(facts)

@@ -68,6 +68,9 @@ class Rule:
     estimated: bool = False
     """Whether its delta is learnt from the rows; what the pair has is where that starts."""
 
+    as_arrived: bool = False
+    """Whether it is about rows as they arrive, however long they were under way."""
+
     def between(self, sender: SourceName, receiver: SourceName) -> Pair | None:
         """What a row of one source guarantees of another; None for nothing."""
         if self.own and sender != receiver:
@@ -174,6 +177,11 @@ class Rules:
             return False
         crossing = (rule for rule in self.rules if not rule.own)
         return self.delay.default is not None or any(rule.pair.default is not None for rule in crossing)
+
+    @property
+    def newcomers_are_free(self) -> bool:
+        """Whether a source that is waited for may begin anywhere: nothing was known of it before its first row."""
+        return self.as_seen or (self.knows_others and not self.covers_unseen)
 
     def pairs(self, sender: SourceName, receiver: SourceName) -> list[Pair]:
         """All that a row of one source guarantees of another: an entry of the paper's matrix."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from slackwater.plan.nodes.rows import Select, stamped, with_wide_dictionaries
 from slackwater.policies.lateness import Lateness
 from slackwater.progress.instants import format_duration
 from slackwater.runners.in_process.runner import BATCH_ROWS, BUFFER_LIMIT
+from slackwater.streams.event_stream import EventStream
 from slackwater.streams.explaining import explained
 from slackwater.streams.on_spark import start_together
 from slackwater.streams.ordered import OrderedStream
@@ -37,31 +38,23 @@ if TYPE_CHECKING:
     from slackwater.runners.spark.query import SparkQuery
     from slackwater.streams.diverted_rows import Callback
 
+StreamT = TypeVar("StreamT", bound=EventStream)
+"""The streams of bands: ordered ones, or those that go by origin."""
+
 SubPlan: TypeAlias = Callable[[OrderedStream], OrderedStream]
 """A query that is written once and built for every band."""
 
 
 @dataclass(frozen=True, repr=False)
-class PatienceBands(Sequence[OrderedStream]):
-    """One ordered stream for each patience; stream i has every event that is no later than patience i.
+class Bands(Sequence[StreamT]):
+    """One stream for each patience. They share their work, so run them together."""
 
-    They share their work, so run them together: by run(), open() or run_together(*streams).
-
-    >>> import slackwater as sw
-    >>> rows = [{"at": at} for at in (1, 12, 3, 25, 14, 2)]
-    >>> early, final = sw.stream(rows, time="at").tumbling(10).in_bands(5, 20, n=sw.count())
-    >>> for result in sw.run_together(early, final):
-    ...     print(result.table["window_start"].to_pylist(), result.table["n"].to_pylist())
-    [0, 10, 20] [2, 1, 1]
-    [0, 10, 20] [3, 2, 1]
-    """
-
-    streams: tuple[OrderedStream, ...]
+    streams: tuple[StreamT, ...]
     patiences: tuple[str, ...]
     """How long each waits for late rows."""
 
     def __repr__(self) -> str:
-        return f"<PatienceBands of {len(self.streams)}, patience {', '.join(self.patiences)}>"
+        return f"<{type(self).__name__} of {len(self.streams)}, patience {', '.join(self.patiences)}>"
 
     def _repr_html_(self) -> str:
         rows = [(wait, repr(stream)) for wait, stream in zip(self.patiences, self.streams, strict=True)]
@@ -69,10 +62,10 @@ class PatienceBands(Sequence[OrderedStream]):
         return notebook.block(repr(self), notebook.table(["patience", "stream"], rows), plan)
 
     @overload
-    def __getitem__(self, index: int) -> OrderedStream: ...
+    def __getitem__(self, index: int) -> StreamT: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[OrderedStream]: ...
-    def __getitem__(self, index: int | slice) -> OrderedStream | Sequence[OrderedStream]:
+    def __getitem__(self, index: slice) -> Sequence[StreamT]: ...
+    def __getitem__(self, index: int | slice) -> StreamT | Sequence[StreamT]:
         return self.streams[index]
 
     def __len__(self) -> int:
@@ -181,6 +174,21 @@ class PatienceBands(Sequence[OrderedStream]):
             shards=shards,
             chunk_rows=chunk_rows,
         )
+
+
+class PatienceBands(Bands[OrderedStream]):
+    """One ordered stream for each patience; stream i has every event that is no later than patience i.
+
+    They share their work, so run them together: by run(), open() or run_together(*streams).
+
+    >>> import slackwater as sw
+    >>> rows = [{"at": at} for at in (1, 12, 3, 25, 14, 2)]
+    >>> early, final = sw.stream(rows, time="at").tumbling(10).in_bands(5, 20, n=sw.count())
+    >>> for result in sw.run_together(early, final):
+    ...     print(result.table["window_start"].to_pylist(), result.table["n"].to_pylist())
+    [0, 10, 20] [2, 1, 1]
+    [0, 10, 20] [3, 2, 1]
+    """
 
 
 def bands_of_events(node: Node, patiences: Sequence[Length], every: Every | None, late: Late) -> PatienceBands:

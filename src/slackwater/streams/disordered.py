@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import PlanError, message
 from slackwater.plan.nodes.bands import split_by_lateness
+from slackwater.plan.nodes.by_origin import sort_within_origins
 from slackwater.plan.nodes.ordering import Sort
 from slackwater.plan.nodes.replicas_by_column import MergeByColumn
-from slackwater.plan.nodes.rows import AssumeOrdered, with_wide_dictionaries
+from slackwater.plan.nodes.rows import AssumeOrdered, stamped, with_wide_dictionaries
 from slackwater.policies.late import Late
 from slackwater.policies.lateness import Lateness, refuse_without_patience
 from slackwater.policies.left_out_rows import LeftOutRows
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from slackwater.policies.cadence import Every
     from slackwater.policies.punctuations import Length
     from slackwater.streams.bands import PatienceBands, SubPlan
+    from slackwater.streams.by_origin import StreamByOrigin
     from slackwater.streams.ordered import OrderedStream
 
 _DIVERT = Late.divert()
@@ -92,6 +94,36 @@ class DisorderedStream(EventStream):
             return OrderedStream(Sort(node))
         (ordered,) = split_by_lateness(node, lateness, in_order=True)
         return OrderedStream(ordered)
+
+    def sort_within_origins(
+        self, *, bounds: Bounds, every: Every | None = None, late: Late = _DIVERT
+    ) -> StreamByOrigin:
+        """Put the rows of every source in order of time, each as far as that source is complete by its own bounds.
+
+        `sort(bounds=...)` gives one order of all, so that a row waits for the slowest source. Where nothing that
+        follows mixes sources, it need not: here a row is late, or goes out, by the heartbeat of its own source. There
+        is no order among sources; punctuations say up to where all are complete.
+        Steps that treat each row by itself may follow, and `group_by(...)` with the column that names the source, each
+        group of which is sent when its own source is complete past it. What mixes sources is refused.
+
+        - `bounds`: what is known of the sources, as in sort(); `Bounds.disorder("5s")` says how far rows are behind
+          those of their own source.
+        - `every`: how fine arrivals are looked at; `late`: what becomes of late rows: diverted, dropped, or an error.
+
+        >>> import slackwater as sw
+        >>> sent = [(1, "a", 4), (2, "b", 1), (3, "a", 3), (4, "a", 9), (5, "a", 10)]  # b pauses
+        >>> rows = [{"landed": landed, "who": who, "at": at} for landed, who, at in sent]
+        >>> rows = sw.stream(rows, time="at", origin="who", arrived="landed")
+        >>> by_origin = rows.sort_within_origins(bounds=sw.Bounds.disorder(2), every=sw.Every.time(1))
+        >>> query = by_origin.open(lambda rows: print(rows["who"].to_pylist(), rows["at"].to_pylist()), on_late=print)
+        >>> _ = query.step()
+        ['a', 'a'] [3, 4]
+        >>> query.close()
+        ['b', 'a', 'a'] [1, 9, 10]
+        """
+        from slackwater.streams.by_origin import StreamByOrigin
+
+        return StreamByOrigin(sort_within_origins(with_wide_dictionaries(stamped(self.node)), bounds, every, late))
 
     def deduplicate(
         self,

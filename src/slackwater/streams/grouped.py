@@ -56,7 +56,7 @@ class GroupedStream:
         """
         from slackwater.streams.ordered import OrderedStream
 
-        _require_aggregates("aggregate(", aggregates)
+        require_aggregates("aggregate(", aggregates)
         return OrderedStream(aggregate(stamped(self.node), self.keys, aggregates))
 
     def in_bands(
@@ -78,7 +78,7 @@ class GroupedStream:
         """
         from slackwater.streams.bands import bands_of_aggregates
 
-        _require_aggregates('in_bands("1s", "1m", ', aggregates)
+        require_aggregates('in_bands("1s", "1m", ', aggregates)
         node = with_bounds(self.node, late, bounds, ahead)
         return bands_of_aggregates(node, self.keys, aggregates, patiences, every, late)
 
@@ -118,7 +118,7 @@ class GroupedStream:
         """
         from slackwater.streams.revised import RevisedStream
 
-        _require_aggregates('aggregate_early(patience="1h", ', aggregates)
+        require_aggregates('aggregate_early(patience="1h", ', aggregates)
         node, lateness = waiting(self.node, patience, every, late, bounds, ahead)
         if lateness is not None:
             (node,) = split_by_lateness(node, lateness, in_order=False)
@@ -127,7 +127,7 @@ class GroupedStream:
         return RevisedStream(EarlyAggregate(node, self.keys, aggregates))
 
 
-def _require_aggregates(call: str, aggregates: Mapping[str, Aggregate]) -> None:
+def require_aggregates(call: str, aggregates: Mapping[str, Aggregate]) -> None:
     """Refuse a call, shown up to its aggregates, that has none or something else."""
     if not aggregates:
         step = call.partition("(")[0]

@@ -14,6 +14,7 @@ from slackwater.disorder.profile import DisorderProfile
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.plan.explain import explain
+from slackwater.plan.nodes.by_origin import refuse_mixed_origins
 from slackwater.progress.instants import format_duration
 from slackwater.runners.in_process.runner import BATCH_ROWS, BUFFER_LIMIT
 from slackwater.streams.diverted_rows import only_late_stream, require_diverted_rows_taken
@@ -50,6 +51,9 @@ class Stream:
     """
 
     node: Node
+
+    def __post_init__(self) -> None:
+        refuse_mixed_origins(self.node)
 
     def __repr__(self) -> str:
         schema = self.node.schema

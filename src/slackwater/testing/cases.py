@@ -41,6 +41,7 @@ from slackwater.policies.matching import Overlap, Within
 from slackwater.policies.windows import Hopping, Sliding, Tumbling, Window
 from slackwater.progress.instants import FOREVER
 from slackwater.testing.by_column_cases import by_column_cases
+from slackwater.testing.by_origin_cases import by_origin_cases
 from slackwater.testing.deduplicating_cases import deduplicating_cases
 from slackwater.testing.heartbeat_cases import heartbeat_cases
 from slackwater.testing.merging_cases import merging_cases
@@ -363,6 +364,7 @@ CASES: tuple[TortureCase, ...] = (
     ),
     *deduplicating_cases(PAYLOAD),
     *heartbeat_cases(POINTS, "k", "v"),
+    *by_origin_cases(POINTS, INTERVALS, AGGREGATES),
     *merging_cases(PAYLOAD),
     *by_column_cases(PAYLOAD),
     *releasing_cases(POINTS),

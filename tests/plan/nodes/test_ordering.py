@@ -12,7 +12,7 @@ import slackwater as sw
 from slackwater.errors import BadDuration, NeedsOrder, PlanError, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.operators.emission import LATE, band_output
-from slackwater.operators.punctuate import late_schema
+from slackwater.operators.late_rows import late_schema
 from slackwater.plan.nodes.ordering import Punctuate, Sort
 from slackwater.plan.nodes.rows import AssumeOrdered, UnaryNode
 from slackwater.plan.properties import Extent, Order, Properties

@@ -173,7 +173,7 @@ def follow_estimating(
         # The tick before has been looked at: nothing is found here but that its rows are there.
         follow_arrivals(
             ticks[row:stop], codes[row:stop], times[row:stop], False, everything, rules, kinds, sources, histories,
-            delayed, counted, queues, scratch[0], scratch[1],
+            delayed, counted, queues, scratch[0], scratch[1], scratch[0, :0],
         )  # fmt: skip
         row = stop
     return found

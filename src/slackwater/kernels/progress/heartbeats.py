@@ -493,8 +493,21 @@ def _end_of_tick(ticks: Table, row: int, tick: int) -> int:
     return row
 
 
+@kernel(f"void({_READ}, int64, {_T2}, int64, int64, {_T1})")
+def _note_own(codes: Table, overall: int, sources: Table, row: int, stop: int, own: Table) -> None:
+    """Fill in how far the source of each row is complete before the rows of its tick count.
+
+    One that nobody waits for is at least as far as all others are together.
+    """
+    heartbeats, waited_for = sources[HEARTBEAT], sources[WAITED_FOR]
+    for one in range(row, stop):
+        source = codes[one]
+        own[one] = heartbeats[source] if waited_for[source] != NEVER else max(heartbeats[source], overall)
+
+
 @kernel(
-    f"int64({_READ}, {_READ}, {_READ}, boolean, {_T1}, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, {_T4}, {_T1}, {_T1})"
+    f"int64({_READ}, {_READ}, {_READ}, boolean, {_T1}, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, {_T4}, {_T1}, {_T1},"
+    f"{_T1})"
 )
 def follow_arrivals(
     ticks: Table,
@@ -511,10 +524,12 @@ def follow_arrivals(
     queues: Table,
     places: Table,
     bounds: Table,
+    own: Table,
 ) -> int:
     """Take in rows in order of arrival; return how often the least heartbeat rose, and fill in before which rows.
 
-    With `closes` the last tick is over after the last row. A row whose time is LEAST has none, and moves nothing.
+    With `closes` the last tick is over after the last row. A row whose time is LEAST has none, and moves nothing. `own`
+    is filled with how far the source of each row was complete when the row came, unless there is no room in it.
     """
     found, counts = 0, _any_counts(kinds)
     few = everything[SOURCES] // 4
@@ -536,6 +551,7 @@ def follow_arrivals(
                 everything[BEGUN] = tick
         everything[EVALUATED] = LEAST
         stop = _end_of_tick(ticks, row, tick)
+        _note_own(codes, everything[OVERALL], sources, row, min(stop, len(own)), own)
         if counts or stop - row <= few:
             for one in range(row, stop):
                 if times[one] != LEAST:

@@ -170,7 +170,7 @@ def replay_arrivals(
             end += 1
         follow_arrivals(
             ticks[row:end], codes[row:end], times[row:end], True, everything, rules, kinds, sources, histories,
-            delayed, counted, queues, scratch[0], scratch[1],
+            delayed, counted, queues, scratch[0], scratch[1], scratch[0, :0],
         )  # fmt: skip
         row = end
         held -= release(times, by_time, by_source, begins, nexts, everything, sources, row, tick, of_all, of_own)

@@ -11,7 +11,7 @@ group. So whatever lies before a bound is a prefix, and cutting it off copies no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -171,6 +171,21 @@ class Partial:
             after.append(table.slice(at))
         return self._sliced(0, cut, before), self._sliced(cut, len(self), after)
 
+    def parted(self, chosen: NDArray[np.bool_]) -> tuple[Partial, Partial]:
+        """Part into the groups that are chosen and the others, both in their order. Cost: a copy of all."""
+        return self._picked(np.flatnonzero(chosen)), self._picked(np.flatnonzero(~chosen))
+
+    def _picked(self, groups: NDArray[np.int64]) -> Partial:
+        at = pa.array(groups)
+        return Partial(
+            self.grouping,
+            self.starts[groups],
+            self.ends[groups],
+            tuple(gather_column([key], at) for key in self.keys),
+            tuple(gather_column([state], at) for state in self.states),
+            tuple(_members_of(_renumbered(self, i, 0), groups, len(self)) for i in range(len(self.members))),
+        )
+
     def first_past(self, bound: Instant) -> int:
         """How many groups lie before the first that ends past the bound. Cost: O(that many)."""
         looked_at = _FIRST_LOOK
@@ -195,15 +210,7 @@ class Partial:
 
         Cost: O(groups and members taken), and a sort of the intervals.
         """
-        at = pa.array(groups)
-        laid_out = Partial(
-            self.grouping,
-            starts,
-            later(starts, size),
-            tuple(gather_column([key], at) for key in self.keys),
-            tuple(gather_column([state], at) for state in self.states),
-            tuple(_members_of(_renumbered(self, i, 0), groups, len(self)) for i in range(len(self.members))),
-        )
+        laid_out = replace(self._picked(groups), starts=starts, ends=later(starts, size))
         return laid_out.folded(_numbered(laid_out.starts, laid_out.ends, laid_out.keys))
 
     def folded(self, numbered: Numbered) -> Partial:

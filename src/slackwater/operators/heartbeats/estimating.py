@@ -18,7 +18,7 @@ import numpy as np
 
 from slackwater.kernels.progress import estimates, follow_estimating
 from slackwater.kernels.progress import heartbeats as kernel
-from slackwater.operators.heartbeats.generator import HeartbeatGenerator
+from slackwater.operators.heartbeats.generator import NO_ROOM, HeartbeatGenerator
 from slackwater.operators.heartbeats.learnt import Learnt
 from slackwater.operators.heartbeats.observed_loss import ObservedLoss
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -85,8 +85,11 @@ class EstimatingGenerator(HeartbeatGenerator):
             self._learnt.add(place, self._tables)
         return place
 
-    def follow(self, ticks: Column, sources: Column, times: Column, *, closes: bool) -> tuple[Column, Column]:
+    def follow(
+        self, ticks: Column, sources: Column, times: Column, *, closes: bool, own: Column = NO_ROOM
+    ) -> tuple[Column, Column]:
         """Take in rows in order of arrival, and learn from them; return as a generator of declared bounds does."""
+        assert not len(own), "what is learnt is about one order of all"
         scratch = np.empty((4, len(times) + 1), dtype=np.int64)
         of, learnt = self._tables, self._learnt
         assert learnt is not None

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _NOBODY: Final = object()
 """A name that nobody gave: what holds for all others holds for it."""
 
+NO_ROOM: Final = np.empty(0, dtype=np.int64)
+"""Where nobody asks how far the source of each row was."""
+
 
 @dataclass(frozen=True, slots=True)
 class Binding:
@@ -128,19 +131,22 @@ class HeartbeatGenerator:
 
     # ---- what arrives, and when -----------------------------------------------------------------------------------
 
-    def follow(self, ticks: Column, sources: Column, times: Column, *, closes: bool) -> tuple[Column, Column]:
+    def follow(
+        self, ticks: Column, sources: Column, times: Column, *, closes: bool, own: Column = NO_ROOM
+    ) -> tuple[Column, Column]:
         """Take in rows in order of arrival; return before which rows the stream is complete up to where.
 
         Ticks that fall are taken for the greatest so far. With `closes` the last tick is over after the last row. A row
-        whose time is BEGINNING has none, and moves nothing.
+        whose time is BEGINNING has none, and moves nothing. `own`, if given, has room for each row, and is filled with
+        the heartbeat of its source before it came; of one that nobody waits for, with the least of all if that is more.
         """
         places, found = np.empty(len(times) + 1, dtype=np.int64), np.empty(len(times) + 1, dtype=np.int64)
         all_of = self._tables
         count = kernel.follow_arrivals(
             ticks, sources, times, closes, all_of.everything, all_of.says, all_of.kinds, all_of.sources,
-            all_of.histories, all_of.delayed, all_of.counted, all_of.queues, places, found,
+            all_of.histories, all_of.delayed, all_of.counted, all_of.queues, places, found, own,
         )  # fmt: skip
-        return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
+        return places[:count], complete_before_of(found[:count])
 
     def advance(self, tick: int) -> Instant:
         """Let the clock go on to the end of a tick without rows; return up to where the stream is complete."""
@@ -193,8 +199,13 @@ class HeartbeatGenerator:
     @property
     def complete_before(self) -> Instant:
         """Up to where the stream is complete; BEGINNING if nothing is."""
-        overall = int(self._tables.everything[kernel.OVERALL])
-        return BEGINNING if overall == BEGINNING else min(overall, FOREVER - 2) + 1
+        return int(complete_before_of(self._tables.everything[[kernel.OVERALL]])[0])
+
+    def complete_by_source(self) -> Column:
+        """Up to where each source is complete, by its place; one that nobody waits for, as far as all together."""
+        own, waited_for = self._tables.sources[[kernel.HEARTBEAT, kernel.WAITED_FOR], : len(self.names)]
+        everyone = np.maximum(own, self._tables.everything[kernel.OVERALL])
+        return complete_before_of(np.where(waited_for == kernel.NEVER, everyone, own))
 
     def heartbeats(self) -> dict[Hashable, Instant]:
         """How far each source is complete: its later rows are newer. BEGINNING where nothing is known."""
@@ -212,8 +223,10 @@ class HeartbeatGenerator:
     def binding(self) -> Binding | None:
         """The source that the others wait for, and what its heartbeat was set by; None before anything is known."""
         place = int(self._tables.everything[kernel.BINDING])
-        if place == kernel.NONE:
-            return None
+        return None if place == kernel.NONE else self.binding_of(place)
+
+    def binding_of(self, place: int) -> Binding:
+        """How far a source is complete, by its place, and what that was set by."""
         heartbeat, rule, sender = (
             int(self._tables.sources[column, place]) for column in (kernel.HEARTBEAT, kernel.SET_BY, kernel.SENDER)
         )
@@ -234,34 +247,43 @@ class HeartbeatGenerator:
         """
         everything = self._tables.everything
         place, overall = int(everything[kernel.BINDING]), int(everything[kernel.OVERALL])
-        if place == kernel.NONE or everything[kernel.BEGUN] == BEGINNING or overall >= self.newest:
+        if place == kernel.NONE or overall >= self.newest:
             return None
-        now, source = self.tick, self._tables.sources[:, place]
-        instants = [] if source[kernel.DELAY] == kernel.NONE else [now + pause]
-        since = max(int(source[kernel.LAST_TICK]), int(everything[kernel.BEGUN]))
-        for length, begun in ((kernel.IDLE, since), (kernel.LULL, int(everything[kernel.LAST_ARRIVAL]))):
-            if everything[length] != kernel.NONE:
-                instants.append(begun + int(everything[length]))
-        for number, kind in enumerate(self._tables.kinds):
-            instants += self._comes_to_hold(number, kind, place)
-        return min((instant for instant in instants if instant > now), default=None)
+        return self.any_moves_next_at(np.array([place]), pause)
 
-    def _comes_to_hold(self, number: int, kind: Column, place: int) -> list[int]:
-        """The ticks at which what has arrived comes to hold by a rule for a source."""
-        says = self._tables.says[number, :, place]
-        if says[kernel.DELTA] == kernel.NONE:
-            return []
-        wait, counts = int(says[kernel.WAIT]), bool(says[kernel.FURTHER_ROWS])
-        if kind[kernel.DELAYED] != kernel.NONE and (kind[kernel.OWN] or counts):
-            kept = kind[kernel.DELAYED]
-            history, length = self._tables.delayed[kept, place], self._tables.counted[kept, place, 1]
-            wait = int(self._tables.sources[kernel.LATENCY, place]) if counts else wait
-        elif kind[kernel.OWN] or counts:
-            return []
-        else:
-            history, length = self._tables.histories[number], kind[kernel.LENGTH]
-        arrived: list[int] = history[: int(length), 0].tolist()
-        return [tick + wait for tick in arrived]
+    def any_moves_next_at(self, places: Column, pause: int = 1) -> int | None:
+        """The next tick at which the heartbeat of one of some sources may rise though no row comes; None for never."""
+        everything, now, sources = self._tables.everything, self.tick, self._tables.sources
+        if everything[kernel.BEGUN] == BEGINNING or not len(places):
+            return None
+        instants = [np.array([now + pause])] if (sources[kernel.DELAY, places] != kernel.NONE).any() else []
+        if everything[kernel.IDLE] != kernel.NONE:
+            since = np.maximum(sources[kernel.LAST_TICK, places], everything[kernel.BEGUN])
+            instants.append(since + everything[kernel.IDLE])
+        if everything[kernel.LULL] != kernel.NONE:
+            instants.append(everything[[kernel.LAST_ARRIVAL]] + everything[kernel.LULL])
+        for number, kind in enumerate(self._tables.kinds):
+            instants += self._come_to_hold(number, kind, places)
+        to_come = [later.min(initial=FOREVER, where=later > now) for later in instants]
+        first = int(min(to_come, default=FOREVER))
+        return None if first == FOREVER else first
+
+    def _come_to_hold(self, number: int, kind: Column, places: Column) -> list[Column]:
+        """The ticks at which what has arrived comes to hold by a rule for some sources."""
+        tables, says = self._tables, self._tables.says[number]
+        places = places[says[kernel.DELTA, places] != kernel.NONE]
+        waits, counts = says[kernel.WAIT, places], says[kernel.FURTHER_ROWS, places] != 0
+        found = []
+        if kind[kernel.DELAYED] != kernel.NONE:
+            own = np.ones_like(counts) if kind[kernel.OWN] else counts
+            kept, of = kind[kernel.DELAYED], places[own]
+            wait = np.where(counts[own], tables.sources[kernel.LATENCY, of], waits[own])
+            there = np.arange(tables.delayed.shape[2]) < tables.counted[kept, of, 1][:, None]
+            found.append((tables.delayed[kept, of, :, 0] + wait[:, None])[there])
+        if not kind[kernel.OWN]:
+            history = tables.histories[number, : int(kind[kernel.LENGTH]), 0]
+            found += [history + wait for wait in np.unique(waits[~counts]).tolist()]
+        return found
 
     def snapshot(self) -> HeartbeatState:
         """All that is remembered."""
@@ -273,3 +295,12 @@ class HeartbeatGenerator:
             assert kind[kernel.FIRST] >= kind[kernel.SECOND], kind
         assert (self._tables.sources[kernel.HEARTBEAT, : len(self.names)] < FOREVER).all(), self.names
         assert len(self._places) + 1 == len(self.names), self._places
+
+
+def complete_before_of(heartbeats: Column) -> Column:
+    """Up to where a source or stream is complete by its heartbeat: later rows are newer than that.
+
+    >>> complete_before_of(np.array([4, BEGINNING, FOREVER])).tolist() == [5, BEGINNING, FOREVER - 1]
+    True
+    """
+    return np.where(heartbeats == BEGINNING, BEGINNING, np.minimum(heartbeats, FOREVER - 2) + 1)

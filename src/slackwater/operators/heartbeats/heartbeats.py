@@ -13,7 +13,7 @@ Cost: that of the generator; nothing is held.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +25,8 @@ from slackwater.operators.emission import LATE, NOTHING, Emission
 from slackwater.operators.heartbeats.estimating import EstimatingGenerator, generator_for
 from slackwater.operators.heartbeats.learnt import LearntState
 from slackwater.operators.heartbeats.tables import HeartbeatState
+from slackwater.operators.late_rows import schema_with_bound
 from slackwater.operators.operator import Operator
-from slackwater.operators.punctuate import schema_with_bound
 from slackwater.operators.replicas.replica_names import ReplicaNames
 from slackwater.operators.why import Grounds, Why
 from slackwater.progress.instants import BEGINNING, FOREVER, format_duration
@@ -95,6 +95,15 @@ class HeartbeatSettings:
     """Whether arrivals are calendar time."""
 
 
+class Arrivals(NamedTuple):
+    """Rows that have arrived, and in which ticks."""
+
+    rows: EventBatch
+    ticks: Times
+    sources: Times
+    """The place of the source of each row."""
+
+
 class HeartbeatsOperator(Operator[HeartbeatsState]):
     """Follows the arrivals of a stream, and punctuates it as far as bounds let it."""
 
@@ -125,13 +134,13 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         self._step = step
         self._names = None if settings.origin is None else ReplicaNames(schema, settings.origin, step)
         learnt = None if resume is None else resume.generator
-        self._generator = generator_for(settings.rules, settings.grid, learnt, self._key)
+        self._generator = generator_for(settings.rules, settings.grid, learnt, self.key)
         self._ahead = 0 if resume is None else resume.ahead
         self._punctuated = BEGINNING if resume is None else resume.punctuated
         self._ahead_payload = ahead_payload
         self._now: Instant = BEGINNING
 
-    def _key(self, name: SourceName) -> Hashable:
+    def key(self, name: SourceName) -> Hashable:
         """How a source that bounds name is called here."""
         return ONE_SOURCE if self._names is None else self._names.name_of(name)
 
@@ -149,15 +158,19 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         rows, arrivals, inputs[0], side = self._without_rows_ahead(rows, arrivals, inputs[0])
         if not rows.rows:
             return self._emission(rows, inputs[0], inputs[1], side)
-        ticks = np.empty(rows.rows, dtype=np.int64)
+        places, bounds = self._generator.follow(
+            self._ticks(arrivals), self._sources(rows), rows.start, closes=self._settings.arrived is None
+        )
+        return self._emission(rows, *_together(inputs[0], inputs[1], places, bounds), side)
+
+    def _ticks(self, arrivals: Times) -> Times:
+        """The ticks of some arrivals, of which there is at least one."""
+        ticks = np.empty(len(arrivals), dtype=np.int64)
         ticks_of(arrivals, self._settings.grid, ticks)
         if self._settings.arrived is None:
             # A batch is an instant, however soon it follows another.
             ticks[:] = max(int(ticks[0]), self._generator.tick + 1)
-        places, bounds = self._generator.follow(
-            ticks, self._sources(rows), rows.start, closes=self._settings.arrived is None
-        )
-        return self._emission(rows, *_together(inputs[0], inputs[1], places, bounds), side)
+        return ticks
 
     def _emission(self, rows: EventBatch, places: Times, bounds: Times, side: _Diverted) -> Emission:
         """Rows with those punctuations between them that are news."""
@@ -175,10 +188,21 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         return arrival_times(rows.payload.column(column))
 
     def _sources(self, rows: EventBatch) -> NDArray[np.int64]:
-        if self._names is None:
+        if self._settings.origin is None:
             return np.full(rows.rows, self._generator.places_of([ONE_SOURCE])[0])
-        indices, number_of, names = self._names.indexed(rows.payload)
+        return self.places_of(rows.payload.column(self._settings.origin))
+
+    def places_of(self, origins: pa.Array) -> NDArray[np.int64]:
+        """The places that sources have, which are named by the values of a column."""
+        assert self._names is not None
+        assert self._settings.origin is not None
+        named = pa.RecordBatch.from_arrays([origins], names=[self._settings.origin])
+        indices, number_of, names = self._names.indexed(named)
         return self._generator.places_of(names)[number_of][indices]
+
+    def arrivals_of(self, rows: EventBatch) -> Arrivals:
+        """Who sent some rows, and when; for steps that follow the generator themselves."""
+        return Arrivals(rows, self._ticks(self._arrivals(rows)), self._sources(rows))
 
     def _without_rows_ahead(
         self, rows: EventBatch, arrivals: Times, places: Times
@@ -260,13 +284,13 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             generator.newest,
             ground,
             rule,
-            source=None if found is None or self._names is None else self._spelled(found.source),
-            sender=self._spelled(found.sender) if found is not None and known else None,
+            source=None if found is None or self._names is None else self.spelled(found.source),
+            sender=self.spelled(found.sender) if found is not None and known else None,
             time=BEGINNING if found is None else found.time,
             arrived=None if found is None or found.arrived is None else found.arrived * settings.grid,
             moves_next_at=None if tick is None else tick * settings.grid,
             broken={
-                self._spelled(name): f"{rows} rows, the last at {self._schema.time.show(time)}: {self._ground(rule)[1]}"
+                self.spelled(name): f"{rows} rows, the last at {self._schema.time.show(time)}: {self.ground(rule)[1]}"
                 for name, (rows, rule, time) in generator.violations().items()
             },
             estimate=generator.observed() if isinstance(generator, EstimatingGenerator) else None,
@@ -278,7 +302,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         """What the heartbeat of the source goes by that the others wait for: an estimate shows how far it reaches."""
         generator = self._generator
         if not isinstance(generator, EstimatingGenerator) or not generator.goes_by_estimate(binding):
-            return self._ground(binding.rule)
+            return self.ground(binding.rule)
         length, by_clock = generator.estimate_now(binding), binding.rule == BY_CLOCK
         what = "the clock" if by_clock else self._settings.rules.rules[binding.rule].words
         if length is None:
@@ -288,7 +312,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         behind = "newer" if length == 0 else f"at most {self._by_time(length - 1)} behind"
         return Grounds.ESTIMATED, f"{what}: {behind}"
 
-    def _ground(self, rule: int) -> tuple[Grounds, str]:
+    def ground(self, rule: int) -> tuple[Grounds, str]:
         """What a heartbeat goes by."""
         rules = self._settings.rules
         if rule >= 0:
@@ -313,7 +337,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         """A length of the times of rows, as people write it."""
         return format_duration(length) if self._schema.calendar else str(length)
 
-    def _spelled(self, source: Hashable | None) -> str:
+    def spelled(self, source: Hashable | None) -> str:
         """The name of a source as people read it."""
         if source is None:
             return "any source that has not come yet"

@@ -119,7 +119,7 @@ class Tables:
             says[kernel.DELTA] = kernel.NONE
             if pair is not None and not (rule.own and ahead is None):
                 # What is learnt is learnt of rows as they arrive: latency is part of it.
-                wait = ticks(pair.wait + (0 if rule.estimated else latency), grid)
+                wait = ticks(pair.wait + (0 if rule.estimated or rule.as_arrived else latency), grid)
                 says[[kernel.DELTA, kernel.WAIT, kernel.FURTHER_ROWS]] = pair.delta, wait, pair.rows
 
     def snapshot(self, names: tuple[Hashable, ...], learnt: LearntState | None = None) -> HeartbeatState:
@@ -165,7 +165,7 @@ def _kinds_of(rules: Rules, grid: Duration) -> Column:
     for kind, rule in zip(kinds, rules.rules, strict=True):
         pairs = [pair for pair in rule.pair.values if isinstance(pair, Pair)]
         # By the longest latency of all: which source has which is not known here.
-        latency = 0 if rule.estimated else max(rules.latency.values)
+        latency = 0 if rule.estimated or rule.as_arrived else max(rules.latency.values)
         longest = max((ticks(pair.wait + latency, grid) for pair in pairs), default=0)
         counting = any(pair.rows for pair in pairs)
         kind[kernel.OWN], kind[kernel.AND_OWN] = rule.own, rule.and_own

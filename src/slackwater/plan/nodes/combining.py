@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from slackwater.errors import NeedsOrder, PlanError, SchemaMismatch, message
+from slackwater.errors import MixedOrigins, NeedsOrder, PlanError, SchemaMismatch, message
 from slackwater.operators.match.followed_by import FollowedByOperator
 from slackwater.operators.match.join import JoinOperator
 from slackwater.operators.match.matched_schema import matched_schema
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 def require_order(step: str, *inputs: Node) -> None:
     """Refuse inputs that are disordered or revised."""
     for node in inputs:
+        if node.properties.origin is not None:
+            raise MixedOrigins.at(step, node.line, node.properties.origin)
         if not (node.properties.ordered or node.properties.latent):
             raise NeedsOrder.at(step, node.line)
         if not node.properties.insert_only:

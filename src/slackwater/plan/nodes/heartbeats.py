@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from slackwater.policies.punctuations import Length
     from slackwater.progress.instants import Duration
 
-_TICKS_PER_BOUND = 10
+TICKS_PER_BOUND = 10
 """Instants while the shortest bound lasts: a row waits a tenth of it longer than it must, at most."""
 
 _TICKS_PER_START = 1_000
@@ -141,7 +141,7 @@ class Heartbeats(UnaryNode):
             hint = "use a timestamp column for time=, or numbers for arrived=, too"
             raise PlanError(message("ahead= compares times with the clock, and these are of another kind", {}, hint))
         shortest = _shortest(rules, same_units=units.calendar == units.clock_calendar)
-        fine = shortest // (_TICKS_PER_BOUND if rules.estimation is None else _TICKS_PER_START)
+        fine = shortest // (TICKS_PER_BOUND if rules.estimation is None else _TICKS_PER_START)
         wakes_every = max(fine, _LEAST_PAUSE) if source.feed.live else None
         grid = self._grid(units, fine)
         return HeartbeatSettings(

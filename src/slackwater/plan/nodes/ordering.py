@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import BadDuration, NeedsOrder, PlanError, message
 from slackwater.operators.emission import LATE, band_of, band_output
-from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator, late_schema
+from slackwater.operators.late_rows import late_schema
+from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator
 from slackwater.operators.sort import SortOperator
 from slackwater.plan.node import SourceNode, walk
 from slackwater.plan.nodes.rows import UnaryNode, refuse_untimed

@@ -70,6 +70,17 @@ _ROW_BY_ROW: Final = Traits(
 class RowNode(UnaryNode):
     """A step that treats each row by itself, and leaves it its place in the stream."""
 
+    def column_after(self, column: str) -> str | None:
+        """The first column of the output that has the values of a column of the input; None once they are gone."""
+        found = (name for name in self.schema.payload.names if (self.input, column) in self.column_inputs(name))
+        return next(found, None)
+
+    @property
+    def origin(self) -> str | None:
+        """The column that names the source of each row, where rows go by their own source; None once it is gone."""
+        before = self.input.properties.origin
+        return None if before is None else self.column_after(before)
+
     @property
     def in_processing_order(self) -> bool:
         """As the input's, unless starts are moved."""
@@ -144,7 +155,7 @@ class Select(RowNode):
         kept = {what for what in self.outputs.values() if isinstance(what, str)}
         kept |= {what.name for what in self.outputs.values() if isinstance(what, _WideDictionary)}
         whole = kept.issuperset(self.input.schema.payload.names)
-        return self.input.properties.replace(keyed=self.input.properties.keyed and whole)
+        return self.input.properties.replace(keyed=self.input.properties.keyed and whole, origin=self.origin)
 
     @property
     def commutes_with_sort(self) -> bool:
@@ -156,6 +167,11 @@ class Select(RowNode):
         times = {time.name for time in self.input.schema.time_columns()}
         what = self.outputs.get(column, column if column in times else None)
         return [(self.input, what)] if isinstance(what, str) else []
+
+    def column_after(self, column: str) -> str | None:
+        """Dictionaries that are only widened have the same values."""
+        widened = (name for name, what in self.outputs.items() if isinstance(what, _WideDictionary) and name == column)
+        return next(widened, None) or super().column_after(column)
 
     def columns_read(self, wanted: Names, source: Node) -> Names:
         """Those that are chosen, wanted or not; a computation may look at any."""
@@ -225,8 +241,8 @@ class MapBatches(RowNode):
 
     @property
     def properties(self) -> Properties:
-        """Rows that differed may be answered alike."""
-        return self.input.properties.replace(keyed=False)
+        """Rows that differed may be answered alike, and be of any source."""
+        return self.input.properties.replace(keyed=False, origin=None)
 
     def details(self) -> str:
         """The function's name."""
@@ -267,7 +283,7 @@ class AssignWindow(RowNode):
     @property
     def properties(self) -> Properties:
         """Hopping gives one event several windows, so it loses the order but punctuates."""
-        facts = self.input.properties
+        facts = self.input.properties.replace(origin=self.origin)
         if isinstance(self.window, Sliding):
             return facts.replace(extent=Extent.INTERVALS)
         if isinstance(self.window, Hopping):

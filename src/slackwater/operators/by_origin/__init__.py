@@ -1,0 +1,1 @@
+"""Operators whose rows go by the heartbeat of their own source, not by the least of all."""
