@@ -17,6 +17,7 @@ def main() -> None:
         ("sort_as_needed", sort_as_needed),
         ("bands", bands),
         ("merge", merge),
+        ("heartbeats", heartbeats),
     ):
         kept = RESULTS / f"{name}.json"
         if kept.exists():
@@ -238,6 +239,32 @@ _VARIANTS = ("#92c5de", COLOURS["B"], COLOURS["D"], COLOURS["C"], COLOURS["A"], 
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
+
+
+def heartbeats(kept: dict[str, Any]) -> None:
+    """Section 7 of the heartbeat paper: the plan of Figure 5 while its third source lags, by release."""
+    drawn = kept["series"].get("releases", {})
+    for place, (what, title, unit) in enumerate(_RELEASED):
+        if not drawn:
+            continue
+        with picture(f"heartbeats_release_{what}", title, kept["machine"]) as axes:
+            for bar, (release, colour) in enumerate(_RELEASES.items()):
+                heights = [by_release[release][place] for by_release in drawn.values()]
+                at = [number + 0.25 * (bar - 1) for number in range(len(drawn))]
+                bars = axes.bar(at, heights, width=0.25, color=colour, label=f"by {release}")
+                axes.bar_label(bars, fmt="%.3g", fontsize=8)
+            axes.set_xticks(range(len(drawn)), [f"the first join {variant}" for variant in drawn])
+            axes.set_ylabel(unit)
+            axes.legend(frameon=False, fontsize=8)
+
+
+_RELEASES = {"operator": COLOURS["A"], "query": COLOURS["B"], "memory": COLOURS["C"]}
+"""The releases of section 7, with their colours."""
+
+_RELEASED = (
+    ("latency", "Figure 5, S3 lags: from rows of S3 to all results", "latency, ms"),
+    ("memory", "Figure 5, S3 lags: most that the query holds", "most bytes held, MiB"),
+)
 
 
 if __name__ == "__main__":
