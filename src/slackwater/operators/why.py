@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from slackwater.progress.instants import BEGINNING, Instant, format_instant
 
@@ -22,6 +22,30 @@ class Grounds(Enum):
     PROVEN = "proven by bounds"
     ESTIMATED = "estimated from the rows so far"
     ASSUMED = "assumed of silence"
+
+
+class BrokenBounds(NamedTuple):
+    """How often a source broke its bounds, and which it was at last.
+
+    >>> print(BrokenBounds(1, 9, "9", "in order").with_more(BrokenBounds(2, 7, "7", "in order")))
+    3 rows, the last at 9: in order
+    """
+
+    rows: int
+    time: Instant
+    """The time of the last of these rows."""
+
+    shown: str
+    """The same as people read it."""
+
+    rule: str
+
+    def with_more(self, other: BrokenBounds) -> BrokenBounds:
+        """Both together; which came last nobody knows, so that it is the newer one."""
+        return max(self, other, key=lambda one: one.time)._replace(rows=self.rows + other.rows)
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows, the last at {self.shown}: {self.rule}"
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,11 @@ def late(steps: Iterable[Step]) -> int:
     return sum(step.operator.late() for step in steps)
 
 
+def broken_bounds(steps: Iterable[Step]) -> int:
+    """How many rows came though bounds ruled it out."""
+    return sum(step.operator.broken_bounds() for step in steps)
+
+
 def duplicates(steps: Iterable[Step]) -> int:
     """How many rows were left out as duplicates."""
     return sum(step.operator.duplicates() for step in steps)

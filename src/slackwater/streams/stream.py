@@ -277,8 +277,10 @@ class Stream:
         - `timeout`: how long a source that pauses is waited for; without one, for ever. A source that has sent nothing
           for so long, such as "30s", by the timestamps of micro-batches, is taken to be complete, and from then on
           calendar time goes on with the clock, so that windows close. What it sends later with earlier times is late.
-          Spark then runs a micro-batch at every trigger, rows or not, so name one: {"processingTime": "5 seconds"}.
-          After a restart it looks at the clock once a source has sent something.
+          Where bounds were given they say what silence means, and `timeout` is after how long, and how often, the clock
+          is looked at while nothing comes at all. Spark then runs a micro-batch at every trigger, rows or not, so
+          name one: {"processingTime": "5 seconds"}. After a restart it looks at the clock once a source has sent
+          something.
         - `at_end`: "flush" lets everything out that is held when a query with the trigger {"availableNow": True} has
           taken all there is: query.wait() does so, once, in a last micro-batch, and the query is over, its checkpoint
           takes nothing any more. Only a query that was always started so can be flushed. Without it what waits for late

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from slackwater.events.elements import Insert, elements_of
+from slackwater.operators.heartbeats.driven import DrivenHeartbeatsOperator
 from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings, HeartbeatsOperator
 from slackwater.policies.bound import Units
 from slackwater.policies.bounds import Bounds
@@ -25,18 +26,20 @@ def heartbeat_cases(schema: EventSchema, origin: str, arrived: str) -> list[Tort
     greatest = Bounds.greatest(clock=True).rules(units)
     learnt = (Bounds.estimated(0.4, after=[0, 1]) & Bounds.patience(3)).rules(units)
 
-    def build(settings: HeartbeatSettings, state: Any) -> HeartbeatsOperator:
-        return HeartbeatsOperator(schema, settings, resume=state)
-
-    def case(name: str, settings: HeartbeatSettings) -> TortureCase:
+    def case(
+        name: str, settings: HeartbeatSettings, kind: type[HeartbeatsOperator] = HeartbeatsOperator
+    ) -> TortureCase:
         streams: Any = st.tuples(ordered_batches(schema.payload))
-        return TortureCase(name, HeartbeatsOperator, lambda state: build(settings, state), streams, _rows)
+        return TortureCase(name, kind, lambda state: kind(schema, settings, resume=state), streams, _rows)
 
     return [
         case("heartbeats by a column of arrivals", HeartbeatSettings(rules, origin, arrived, 2, None, None)),
         case("heartbeats of one source", HeartbeatSettings(rules, None, arrived, 1, None, None)),
         case("heartbeats by estimates", HeartbeatSettings(learnt, origin, arrived, 1, None, None)),
         case("heartbeats by the greatest skew", HeartbeatSettings(greatest, origin, arrived, 2, None, None)),
+        case(
+            "heartbeats in shards", HeartbeatSettings(rules, origin, arrived, 2, None, None), DrivenHeartbeatsOperator
+        ),
     ]
 
 

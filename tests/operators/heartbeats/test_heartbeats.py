@@ -15,7 +15,6 @@ import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.operators.heartbeats.heartbeats import HeartbeatsOperator
 from slackwater.progress.instants import BEGINNING
-from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.testing.oracles.heartbeats import NOTHING_YET, Skew, System, figure_2, overall
 from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
 from slackwater.testing.oracles.heartbeats.strategies import simulations, systems
@@ -297,13 +296,6 @@ def test_a_patience_says_why_too() -> None:
     query.step()
     (why,) = query.why()
     assert (why.complete_before, why.ground, why.rule) == (6, sw.Grounds.PATIENCE, "patience 3")
-
-
-def test_spark_refuses_heartbeats_with_the_reason() -> None:
-    """Until its shards know which row is whose."""
-    stream = _stream([(1, "a", 1)]).sort(bounds=sw.Bounds.in_order())
-    with pytest.raises(PlanError, match=r"(?s)does not run on Spark.*start\(timeout=...\)"):
-        ShardPlan.of({"main": stream.node}, 1)
 
 
 def _cut_off() -> list[tuple[int, str, int]]:

@@ -26,4 +26,4 @@ def test_an_example_prints_what_it_says(session: SparkSession, tmp_path: Path, e
 def test_what_is_started_on_spark_has_an_example() -> None:
     """A test of nothing would pass too."""
     names = {example.name.rpartition(".")[2] for example in _EXAMPLES}
-    assert names == {"FolderSink", "SparkQuery", "parquet_files", "start", "start_together", "to_spark"}
+    assert names == {"FolderSink", "SparkQuery", "parquet_files", "start", "start_together", "to_spark", "why"}

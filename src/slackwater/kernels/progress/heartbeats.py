@@ -401,10 +401,11 @@ def _note_violation(sources: Table, source: int, time: int) -> None:
     sources[BROKEN_RULE, source] = sources[SET_BY, source]
 
 
-@kernel(f"void(int64, int64, int64, boolean, {_T1}, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, {_T4})")
-def _take(
+@kernel(f"void(int64, int64, int64, int64, boolean, {_T1}, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, {_T3}, {_T4})")
+def take_in(
     source: int,
     time: int,
+    more_rows: int,
     tick: int,
     counts: bool,
     everything: Table,
@@ -416,13 +417,11 @@ def _take(
     counted: Table,
     queues: Table,
 ) -> None:
-    """Take in a row; `counts` says whether any rule counts rows."""
-    if time <= sources[HEARTBEAT, source]:
-        _note_violation(sources, source, time)
+    """Take in rows of one source and tick, of which one is the newest; `counts` says whether any rule counts rows."""
     if counts and sources[LAST_TICK, source] != tick:
         _count_rows(rules, kinds, sources, histories, delayed, counted, queues, source, tick)
     sources[LAST_TICK, source] = tick
-    sources[ROWS, source] += 1
+    sources[ROWS, source] += 1 + more_rows
     if sources[WAITED_FOR, source] == FROM_FIRST_ROW:
         sources[WAITED_FOR, source] = ALWAYS
     everything[LAST_ARRIVAL] = tick
@@ -433,6 +432,13 @@ def _take(
         sources[HIGH_WATER_TICK, source] = tick
         everything[NEWEST] = max(everything[NEWEST], time)
         _raise_senders(kinds, rules, histories, delayed, counted, source, time, tick)
+
+
+@kernel(f"void({_T2}, int64, int64)", inlined=True)
+def compare_with_heartbeat(sources: Table, source: int, time: int) -> None:
+    """Note a row that is at or behind the heartbeat of its source, before the rows of its tick move anything."""
+    if time <= sources[HEARTBEAT, source]:
+        _note_violation(sources, source, time)
 
 
 @kernel(f"void({_READ}, {_READ}, int64, {_T1}, {_T2})")
@@ -477,7 +483,7 @@ def _raise_all(
 
 
 @kernel(f"boolean({_T2})")
-def _any_counts(kinds: Table) -> bool:
+def any_counts(kinds: Table) -> bool:
     """Whether any rule counts rows."""
     found = False
     for rule in range(len(kinds)):
@@ -486,7 +492,7 @@ def _any_counts(kinds: Table) -> bool:
 
 
 @kernel(f"int64({_READ}, int64, int64)")
-def _end_of_tick(ticks: Table, row: int, tick: int) -> int:
+def end_of_tick(ticks: Table, row: int, tick: int) -> int:
     """The first row from here on that arrives after a tick."""
     while row < len(ticks) and ticks[row] <= tick:
         row += 1
@@ -531,7 +537,7 @@ def follow_arrivals(
     With `closes` the last tick is over after the last row. A row whose time is LEAST has none, and moves nothing. `own`
     is filled with how far the source of each row was complete when the row came, unless there is no room in it.
     """
-    found, counts = 0, _any_counts(kinds)
+    found, counts = 0, any_counts(kinds)
     few = everything[SOURCES] // 4
     row = 0
     while row < len(times) or closes:
@@ -550,13 +556,14 @@ def follow_arrivals(
             if everything[BEGUN] == LEAST:
                 everything[BEGUN] = tick
         everything[EVALUATED] = LEAST
-        stop = _end_of_tick(ticks, row, tick)
+        stop = end_of_tick(ticks, row, tick)
         _note_own(codes, everything[OVERALL], sources, row, min(stop, len(own)), own)
         if counts or stop - row <= few:
             for one in range(row, stop):
                 if times[one] != LEAST:
-                    _take(
-                        codes[one], times[one], tick, counts, everything, rules, kinds, sources, histories, delayed,
+                    compare_with_heartbeat(sources, codes[one], times[one])
+                    take_in(
+                        codes[one], times[one], 0, tick, counts, everything, rules, kinds, sources, histories, delayed,
                         counted, queues,
                     )  # fmt: skip
         else:

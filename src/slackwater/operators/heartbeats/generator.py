@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from slackwater.kernels.progress import heartbeats as kernel
+from slackwater.kernels.progress.follow_statistics import follow_statistics
 from slackwater.kernels.progress.replay_arrivals import replay_arrivals
 from slackwater.operators.heartbeats.tables import HeartbeatState, Tables
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -147,6 +148,31 @@ class HeartbeatGenerator:
             all_of.histories, all_of.delayed, all_of.counted, all_of.queues, places, found, own,
         )  # fmt: skip
         return places[:count], complete_before_of(found[:count])
+
+    def follow_statistics(
+        self, groups: Column, ticks: Column, sources: Column, times: Column, *, closes: bool
+    ) -> tuple[Column, Column]:
+        """Take in rows of which only some are here; return before which of these the stream is complete up to where.
+
+        `groups` stand for all rows, in order of their ticks: places of sources, ticks, how many rows, the newest time.
+        Those that are here are given by their ticks, sources and times. With `closes` the last tick is over.
+        """
+        most = groups.shape[1] + 1
+        places, found = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+        all_of = self._tables
+        count = follow_statistics(
+            groups[1], groups[0], groups[2], groups[3], ticks, sources, times, closes, all_of.everything, all_of.says,
+            all_of.kinds, all_of.sources, all_of.histories, all_of.delayed, all_of.counted, all_of.queues, places,
+            found,
+        )  # fmt: skip
+        return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
+
+    def begin(self, tick: int) -> None:
+        """Let a tick begin in which rows come; the clock moves nothing for the time before it that nobody looked at.
+
+        Rows may have waited for who takes them in, who was busy or stood still. That was no silence of their source.
+        """
+        self._tables.everything[kernel.EVALUATED] = tick - 1
 
     def advance(self, tick: int) -> Instant:
         """Let the clock go on to the end of a tick without rows; return up to where the stream is complete."""

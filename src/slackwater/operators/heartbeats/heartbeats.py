@@ -28,7 +28,7 @@ from slackwater.operators.heartbeats.tables import HeartbeatState
 from slackwater.operators.late_rows import schema_with_bound
 from slackwater.operators.operator import Operator
 from slackwater.operators.replicas.replica_names import ReplicaNames
-from slackwater.operators.why import Grounds, Why
+from slackwater.operators.why import BrokenBounds, Grounds, Why
 from slackwater.progress.instants import BEGINNING, FOREVER, format_duration
 from slackwater.progress.saturating import later, within_int64
 
@@ -170,6 +170,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         if self._settings.arrived is None:
             # A batch is an instant, however soon it follows another.
             ticks[:] = max(int(ticks[0]), self._generator.tick + 1)
+            self._generator.begin(int(ticks[0]))
         return ticks
 
     def _emission(self, rows: EventBatch, places: Times, bounds: Times, side: _Diverted) -> Emission:
@@ -272,6 +273,14 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         """How many rows came behind the stream because of an estimate, though declared bounds would have kept them."""
         return self._generator.observed().late if isinstance(self._generator, EstimatingGenerator) else 0
 
+    def broken(self) -> dict[str, BrokenBounds]:
+        """For each source that broke bounds: how often, and which it was at last."""
+        show = self._schema.time.show
+        return {
+            self.spelled(name): BrokenBounds(rows, time, str(show(time)), self.ground(rule)[1])
+            for name, (rows, rule, time) in self._generator.violations().items()
+        }
+
     def why(self) -> Why | None:
         """Which source the others wait for, by which bound, and when that moves."""
         settings, generator = self._settings, self._generator
@@ -289,11 +298,8 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             time=BEGINNING if found is None else found.time,
             arrived=None if found is None or found.arrived is None else found.arrived * settings.grid,
             moves_next_at=None if tick is None else tick * settings.grid,
-            broken={
-                self.spelled(name): f"{rows} rows, the last at {self._schema.time.show(time)}: {self.ground(rule)[1]}"
-                for name, (rows, rule, time) in generator.violations().items()
-            },
             estimate=generator.observed() if isinstance(generator, EstimatingGenerator) else None,
+            broken={source: str(one) for source, one in self.broken().items()},
             calendar=self._schema.calendar,
             clock_calendar=settings.clock_calendar,
         )

@@ -7,15 +7,16 @@ source, wherever in the plan somebody asked for them, and pass the steps in betw
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE
+from slackwater.operators.heartbeats.driven import DrivenHeartbeatsOperator
 from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings, HeartbeatsOperator, ahead_schema
 from slackwater.operators.replicas.replica_names import ReplicaNames
-from slackwater.plan.node import SourceNode
+from slackwater.plan.node import SourceNode, walk
 from slackwater.plan.nodes.rows import UnaryNode
 from slackwater.plan.nodes.source_lateness import SourceLateness
 from slackwater.plan.properties import Stamps
@@ -182,9 +183,11 @@ class Heartbeats(UnaryNode):
         return self.input.properties.replace(punctuated=True)
 
     @property
-    def not_on_spark(self) -> str:
-        """Spark's shards do not know yet which row is whose, and when it arrived."""
-        return "heartbeats from bounds are made in process only: have a patience, and start(timeout=...) for silence"
+    def not_on_spark(self) -> str | None:
+        """Estimates look at every row, and shards know of the rows of others how many there were and the newest."""
+        if self.rules.estimation is None:
+            return None
+        return "shards cannot estimate bounds: fit them to a sample, sw.fit_bounds(...), and give those, or a patience"
 
     @property
     def goes_by_batches(self) -> bool:
@@ -239,6 +242,56 @@ class Heartbeats(UnaryNode):
         ahead = self.side_outputs().get(LATE)
         payload = None if ahead is None else ahead[0].payload
         return HeartbeatsOperator(self.schema, self.settings, step, resume, payload)
+
+
+@dataclass(frozen=True, eq=False)
+class HeartbeatsInShards(Heartbeats):
+    """The same where rows come to shards: made of statistics that are taken where rows are read, before any step."""
+
+    traits = Traits(
+        tie_order=TieOrder.KEPT,
+        punctuations=PunctuationUse.FORWARDED,
+        flushes_at_end=False,
+        keeps_columns=True,
+        copies_rows=True,
+    )
+
+    def __post_init__(self) -> None:
+        """Check nothing: it was made of heartbeats that were checked."""
+
+    @classmethod
+    def of(cls, node: Heartbeats) -> HeartbeatsInShards:
+        """The same heartbeats, in shards."""
+        return cls(**{one.name: getattr(node, one.name) for one in fields(node)})
+
+    @property
+    def source(self) -> SourceNode:
+        """The source; steps may lie between."""
+        return next(node for node in walk(self.input) if isinstance(node, SourceNode))
+
+    def follows(self, step: Node) -> bool:
+        """Whether it gives the same right behind a step, for rows that the step lets through.
+
+        That is where the step changes neither times nor the columns that are looked at. Rows that are ahead of the
+        clock are late before any step.
+        """
+        looked_at = [name for name in (self.source.origin, self.source.arrived) if name is not None]
+        return (
+            self.ahead is None
+            and step.traits.row_by_row
+            and step.schema.time_columns() == self.schema.time_columns()
+            and all(step.column_inputs(name) == [(step.inputs[0], name)] for name in looked_at)
+        )
+
+    def reason(self) -> str:
+        """What they follow from on Spark."""
+        return f"{super().reason()}; by statistics of all rows as they are read, the same in every shard"
+
+    def build_driven(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator that a shard feeds with statistics."""
+        ahead = self.side_outputs().get(LATE)
+        payload = None if ahead is None else ahead[0].payload
+        return DrivenHeartbeatsOperator(self.schema, self.settings, step, resume, payload)
 
 
 _LEAST_PAUSE: Duration = 1_000

@@ -18,6 +18,7 @@ from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, walk
 from slackwater.plan.nodes.aggregating import GroupingNode
 from slackwater.plan.nodes.bands import BandedAggregate, outputs_of
+from slackwater.plan.nodes.heartbeats import Heartbeats
 from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.nodes.preaggregating import PreaggregatedRows, PunctuateGroups, RowsToGroups
 from slackwater.plan.nodes.rows import AssignWindow, Select
@@ -68,7 +69,7 @@ def _before_bands(node: BandedAggregate, step: Punctuate, rows: Node) -> BandedA
 
 
 def _map_side(node: BandedAggregate, step: Punctuate, rows: Node) -> BandedAggregate | None:
-    if step.late.action is not LateAction.DROPPED:
+    if step.late.action is not LateAction.DROPPED or _has_heartbeats(step):
         return None
     for one in _steps_behind(node):
         rows = one.with_inputs(rows)
@@ -124,10 +125,16 @@ def why_not_map_side(*roots: Node) -> list[str]:
         elif isinstance(node, BandedAggregate) and node.groups is None:
             step = _way_up(node.bands[0])[-1]
             why = _why_rows(node, step, readers)
-            if why is None and isinstance(step, Punctuate):
+            if why is None and _has_heartbeats(step):
+                why = "bounds follow the arrivals of rows, and not of groups"
+            elif why is None and isinstance(step, Punctuate):
                 why = f"late rows are {step.late} one by one; with late=Late.drop() groups would be moved, not rows"
             reasons.append(f"{node.line}: {why}")
     return reasons
+
+
+def _has_heartbeats(step: Node) -> bool:
+    return any(isinstance(node, Heartbeats) for node in walk(step))
 
 
 def _way_up(node: Node) -> list[Node]:

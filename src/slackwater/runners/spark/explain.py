@@ -62,6 +62,7 @@ def _facts(plan: ShardPlan, *, known: bool, asked: bool) -> Iterator[tuple[str, 
     yield "shards", _shards(plan, known=known, asked=asked)
     yield "cadence", "once for each micro-batch, whatever a step says that it does by default"
     yield "summed up", _summed_up(plan)
+    yield from _heartbeats(plan)
     yield "to Python", _passes(plan)
     yield "outputs", ", ".join(map(_output, plan.outputs))
     strangers = dict.fromkeys(one.source.name for one in plan.pipelines if not isinstance(one.source.feed, SparkFeed))
@@ -89,6 +90,15 @@ def _summed_up(plan: ShardPlan) -> str:
         [f"after the shuffle, in shards, with no partial aggregation before: {'; '.join(reasons)}"] if reasons else []
     )
     return "; ".join(parts)
+
+
+def _heartbeats(plan: ShardPlan) -> Iterator[tuple[str, str]]:
+    """What heartbeats go by, where there are bounds."""
+    arrived = dict.fromkeys(one.source.arrived for one in plan.pipelines if one.heartbeats is not None)
+    if arrived:
+        when = "; ".join("the timestamp of its micro-batch" if one is None else f"column {one}" for one in arrived)
+        taken = "statistics of each source are taken before filters and sent to all shards"
+        yield "bounds", f"{taken}; a row arrives when {when} says, without micro-batches for silence"
 
 
 def _deciding(plan: ShardPlan) -> str:

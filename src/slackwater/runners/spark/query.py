@@ -13,12 +13,14 @@ from slackwater.operators.replicas.overlap import Overlap
 from slackwater.progress.instants import BEGINNING, FOREVER, format_instant
 from slackwater.runners.in_process.progress import Progress
 from slackwater.runners.result import Counters
+from slackwater.runners.spark.shard.reasons import reasons_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from slackwater.operators.why import Why
     from slackwater.progress.instants import Instant
     from slackwater.runners.spark.output.flushing import Flush
 
@@ -27,6 +29,7 @@ ALL_SHARDS: Final = "all shards"
 
 _COUNTED: Final = {
     "rows_in": "rows_in_total", "rows_out": "rows_out_total", "late": "late_total", "duplicates": "duplicates_total",
+    "broken_bounds": "broken_bounds_total",
     "contradicted": "contradicted_total", "passed_over": "passed_over_total", "unsent": "unsent", "buffered": "held",
 }  # fmt: skip
 """Which metric of shards is which counter."""
@@ -91,14 +94,13 @@ class SparkQuery:
     """A query that runs until it is stopped, fails, or has come to the end of what its trigger asked for.
 
     It says the same as `Query`, in process, with the same words: `work()` does what can be done now, `wait()` goes on
-    until it has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()` and
-    `counters()` show how it stands. What `Query` has besides is not here:
+    until it has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()`,
+    `counters()` and `why()` show how it stands. What `Query` has besides is not here:
 
     - `step`, `wait_for_more`, `run_to_end`, `peak_queued` and `ignore_before`: Spark drives the query, and queues.
     - `snapshot`: the checkpoint has the state, and the query that is started with it goes on.
     - `attach`, `detach`, `waits_to_join` and `why_left`: the sources of a query on Spark are those it was started with.
     - `replicas`: shards count replicas and do not name them; see `last_micro_batch()`.
-    - `why`: shards know no sources apart, and bounds do not run on Spark; see `progress()`.
     - `with`: a query on Spark goes on when the block that started it is left; say stop() or close().
 
     >>> import slackwater as sw
@@ -234,6 +236,29 @@ class SparkQuery:
         counted = {ours: numbers.get(theirs, 0) for ours, theirs in _COUNTED.items()}
         return {ALL_SHARDS: Counters(**counted)}
 
+    def why(self) -> tuple[Why, ...]:
+        """Why the streams are complete no further, as of the last micro-batch in which a shard worked.
+
+        All shards decide the same; what they hold, and how many of their rows broke bounds, is added up. On Spark the
+        clock is looked at when there are rows: nothing says when more will be complete though no row comes.
+
+        >>> import slackwater as sw
+        >>> spark.createDataFrame([(1, "a"), (5, "b"), (9, "a")], "at long, who string").write.parquet(f"{folder}/in")
+        >>> frame = spark.readStream.schema("at long, who string").parquet(f"{folder}/in")
+        >>> bounds = (sw.Bounds.in_order() & sw.Bounds.uniform(6) & sw.Bounds.lull("1h")).only("a", "b")
+        >>> query = (
+        ...     sw.stream(frame, time="at", origin="who")
+        ...     .sort(bounds=bounds)
+        ...     .start(checkpoint=f"{folder}/checkpoint", main=f"{folder}/rows", late=f"{folder}/late", shards=1)
+        ... )
+        >>> query.work()
+        >>> (reason,) = query.why()
+        >>> reason.source, reason.complete_before, reason.rule, reason.held
+        ('b', 5, 'each source: in order', {'sort#1': 2})
+        >>> query.stop()
+        """
+        return reasons_together(self._last_numbers().get("why") or ())
+
     def last_micro_batch(self) -> dict[str, Any]:
         """The last micro-batch in which a shard worked: its number, its duration, and the metrics of all shards.
 
@@ -251,6 +276,7 @@ class SparkQuery:
             return {}
         report, numbers = reports[-1]
         compared = sum((Overlap(one["shared"], one["only_some"]) for _, one in reports), Overlap())
+        del numbers["why"]
         first = numbers["open_events_from"] if numbers["open_events"] else BEGINNING
         numbers["open_events_from"] = self._shown(first)
         numbers["complete_before"] = self._shown(numbers["complete_before"])

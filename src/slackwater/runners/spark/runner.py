@@ -312,7 +312,8 @@ def _observed(released: DataFrame) -> DataFrame:
     is_metrics = released["output"] == METRICS
     counts = ("rows_in", "rows_out", "late", "duplicates")
     left_out = ("contradicted_total", "passed_over_total", "unsent", "shared", "only_some", "open_events")
-    summed = (*counts, *(f"{name}_total" for name in counts), *left_out, "held", "runs", "state_bytes")
+    totals = tuple(f"{name}_total" for name in (*counts, "broken_bounds"))
+    summed = (*counts, *totals, *left_out, "held", "runs", "state_bytes")
     phases = ("decode_seconds", "operate_seconds", "state_seconds", "encode_seconds")
     return released.observe(
         OBSERVED,
@@ -326,6 +327,7 @@ def _observed(released: DataFrame) -> DataFrame:
             functions.min(functions.when(is_metrics, released[name])).alias(name)
             for name in ("complete_before", "open_events_from")
         ),
+        functions.collect_list(functions.when(is_metrics, released["why"])).alias("why"),
     )
 
 

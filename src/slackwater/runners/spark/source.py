@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias
 from slackwater.errors import PlanError, message
 from slackwater.runners.spark.compatibility import require_known_session
 from slackwater.runners.spark.pushdown.steps import run_natively, with_numbers_for_times
-from slackwater.runners.spark.wire.packed_rows import PACKED_SPARK
+from slackwater.runners.spark.wire.packed_rows import CLOCK, PACKED_SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,17 +58,29 @@ class SparkFeed:
     def pushed_down(self, pipeline: InputPipeline) -> int:
         """How many of the first steps of a way in Spark does itself."""
         assert self.frame is not None
-        return run_natively(self.frame, pipeline.source, pipeline.steps)[2]
+        return run_natively(self.frame, pipeline.source, pipeline.may_be_native)[2]
 
     def packed(self, pack: Pack, pipeline: InputPipeline) -> DataFrame:
         """The rows, packed, after the steps of a way in: the first of them done by Spark, as far as it can."""
         assert self.frame is not None
-        treated, schema, done = run_natively(self.frame, pipeline.source, pipeline.steps)
+        treated, schema, done = run_natively(self.frame, pipeline.source, pipeline.may_be_native)
         rest = replace(pack, schema=schema, steps=pack.steps[done:])
-        return with_numbers_for_times(treated).mapInArrow(rest, PACKED_SPARK)
+        return with_clock(with_numbers_for_times(treated), pack).mapInArrow(rest, PACKED_SPARK)
 
     def __reduce__(self) -> tuple[type[SparkFeed], tuple[str, pa.Schema, bool]]:
         return SparkFeed, (self.name, self.schema, self.live)
+
+
+def with_clock(frame: DataFrame, pack: Pack) -> DataFrame:
+    """A frame with the timestamp of its micro-batch behind all columns, if who packs its rows goes by the clock.
+
+    Spark keeps that timestamp in its log of what was read, so that it is the same when a micro-batch is done again, and
+    asks for no micro-batch without rows.
+    """
+    from pyspark.sql import functions
+
+    clock = functions.unix_micros(functions.current_timestamp())
+    return frame.withColumn(CLOCK, clock) if pack.by_clock else frame
 
 
 def feed_on_spark(source: DataFrame | SparkFeed, name: str | None = None) -> SparkFeed:

@@ -71,7 +71,7 @@ def _slow_promises(rule: IdleTimeout, history: _History, now: int) -> dict[int, 
             continue
         bound = max(t for _, t in counted) + 1
         for instant in range(counted[-1][0] + 1, now + 1):
-            bound += calendar and instant - counted[-1][0] > rule.timeout
+            bound += bool(calendar) and instant - counted[-1][0] > rule.timeout
         found[source] = bound
     return found
 

@@ -1,7 +1,8 @@
 """Pack: rows of a task become one Spark row per shard and chunk.
 
 Rows without a time count among the rows only: UNTIMED is less than every time. Where groups of rows are all that is
-asked for, rows are summed up before they are packed (`preaggregate.py`).
+asked for, rows are summed up before they are packed (`preaggregate.py`). Where bounds are given, what arrived is
+counted by source before any step: a source whose rows a filter drops is not silent.
 """
 
 from __future__ import annotations
@@ -13,20 +14,31 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark import TaskContext
 
+from slackwater.operators.heartbeats.arrival_statistics import CountArrivals
 from slackwater.operators.replicas.replica_names import ReplicaName, ReplicaNames, Span
+from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.runners.spark.input.partitioner import Partitioner
 from slackwater.runners.spark.input.preaggregate import MapSideGroups
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.wire.arrow_bytes import to_buffer
 from slackwater.runners.spark.wire.chunks import CHUNK_ROWS, in_chunks, places_of_chunks
-from slackwater.runners.spark.wire.packed_rows import PACKED, STATISTICS, PackedRow, add_spans, as_rows, spans_as_bytes
+from slackwater.runners.spark.wire.packed_rows import (
+    ARRIVED,
+    PACKED,
+    STATISTICS,
+    PackedRow,
+    add_spans,
+    as_rows,
+    spans_as_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from slackwater.events.batch import EventBatch
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
     from slackwater.plan.node import StepNode
     from slackwater.runners.spark.planning.shard_plan import ShardPlan
 
@@ -57,6 +69,14 @@ class Pack:
     summing_up: MapSideGroups | None = None
     """How rows are summed up before they are packed, where they are."""
 
+    heartbeats: HeartbeatSettings | None = None
+    """What heartbeats follow from, where there are bounds."""
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether rows come with the timestamp of their micro-batch, in a column CLOCK behind all others."""
+        return self.heartbeats is not None and self.heartbeats.arrived is None
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row per shard and chunk, then the statistics."""
         context = TaskContext.get()
@@ -70,7 +90,8 @@ class Pack:
         schema = self.steps[-1].schema if self.steps else self.schema
         names = None if self.replicas_by is None else ReplicaNames(schema, self.replicas_by, self.where)
         seen = _Seen(names)
-        chunks = seen.passing(self._through(self.steps, self._events(batches)))
+        counted = None if self.heartbeats is None else CountArrivals(self.schema, self.heartbeats, self.where)
+        chunks = seen.passing(self._through(self.steps, self._counted(batches, counted)))
         if self.summing_up is not None:
             windowed = self._through(self.windowing, chunks)
             schema, chunks = self.summing_up.groups.schema, self.summing_up.chunks(windowed, self.chunk_rows)
@@ -84,11 +105,31 @@ class Pack:
                     rows = piece.rows if self.summing_up is None else self.summing_up.events_in(piece)
                     body = to_buffer(as_rows(piece)).to_pybytes()
                     yield PackedRow(keys[shard], self.pipeline, task, next(numbers), rows, seen.high_water, body)
-        if seen.rows:
+        if counted is not None:
+            yield from self._arrived(counted, task, seen)
+        elif seen.rows:
             spans = None if names is None else spans_as_bytes(seen.replicas)
             yield from (
                 PackedRow(key, self.pipeline, task, STATISTICS, seen.rows, seen.high_water, spans) for key in keys
             )
+
+    def _arrived(self, counted: CountArrivals, task: int, seen: _Seen) -> Iterator[PackedRow]:
+        """What a task has counted of its rows before any step, for every shard."""
+        found = counted.statistics().as_rows()
+        if found.num_rows:
+            body = to_buffer(found).to_pybytes()
+            for key in shard_keys(self.shards):
+                yield PackedRow(key, self.pipeline, task, ARRIVED, seen.rows, seen.high_water, body)
+
+    def _counted(self, batches: Iterable[pa.RecordBatch], counted: CountArrivals | None) -> Iterator[EventBatch]:
+        """Read rows, and count what arrived, where that is asked for."""
+        if counted is None:
+            yield from self._events(batches)
+            return
+        clock = _Clock()
+        for events in self._events(clock.taken_from(batches) if self.by_clock else batches):
+            counted.add(events, clock.now)
+            yield events
 
     def _events(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EventBatch]:
         """Read rows, which refuses bad times."""
@@ -105,6 +146,20 @@ class Pack:
             for operator in operators:
                 treated = [after for before in treated for after in operator.on_batch(0, before).batches]
             yield from (some for some in treated if some.rows)
+
+
+@dataclass
+class _Clock:
+    """The timestamp of a micro-batch, which comes with its rows: the same in all of them, and when it is replayed."""
+
+    now: Instant = BEGINNING
+
+    def taken_from(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Take the column of the clock off rows."""
+        for batch in batches:
+            if batch.num_rows:
+                self.now = max(self.now, batch.column(batch.num_columns - 1)[0].as_py())
+            yield batch.drop_columns([batch.schema.names[-1]])
 
 
 @dataclass
@@ -137,9 +192,10 @@ def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
             () if plan.columns is None else plan.columns[pipeline.entry],
             pipeline.where,
             chunk_rows,
-            pipeline.entry.replica_column,
+            pipeline.entry.replica_column if isinstance(pipeline.entry, LatenessStep) else None,
             pipeline.windowing,
             None if pipeline.summed_up is None else MapSideGroups(pipeline.summed_up.groups),
+            None if pipeline.heartbeats is None else pipeline.heartbeats.settings,
         )
         for number, pipeline in enumerate(plan.pipelines)
     ]

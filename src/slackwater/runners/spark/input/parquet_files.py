@@ -27,8 +27,8 @@ from pyarrow import fs
 from slackwater.errors import PlanError, SourceFailed, message
 from slackwater.runners.spark.compatibility import require_known_session
 from slackwater.runners.spark.input.file_source_options import require_known_options
-from slackwater.runners.spark.source import SparkFeed, columns_in_arrow
-from slackwater.runners.spark.wire.packed_rows import PACKED_SPARK
+from slackwater.runners.spark.source import SparkFeed, columns_in_arrow, with_clock
+from slackwater.runners.spark.wire.packed_rows import CLOCK, PACKED_SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -98,7 +98,7 @@ class ParquetFiles(SparkFeed):
     def packed(self, pack: Pack, pipeline: InputPipeline) -> DataFrame:
         """The rows, packed; no step is left to Spark, for it does not see them."""
         assert self.frame is not None
-        return self.frame.mapInArrow(
+        return with_clock(self.frame, pack).mapInArrow(
             PackFiles(pack, columns_read(pipeline.source.schema, pipeline.steps)), PACKED_SPARK
         )
 
@@ -126,7 +126,14 @@ class PackFiles:
     def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for path in batch.column(0).to_pylist():
-                yield from RowsOfFile(path, self.pack.schema.shown, self.columns).batches(self.pack.chunk_rows)
+                rows = RowsOfFile(path, self.pack.schema.shown, self.columns).batches(self.pack.chunk_rows)
+                yield from _clocked(rows, batch.column(1)[0]) if self.pack.by_clock else rows
+
+
+def _clocked(batches: Iterable[pa.RecordBatch], now: pa.Scalar) -> Iterator[pa.RecordBatch]:
+    """Rows with the timestamp of the micro-batch that their file came with."""
+    for rows in batches:
+        yield rows.append_column(CLOCK, pa.repeat(now, rows.num_rows))
 
 
 @dataclass(frozen=True)

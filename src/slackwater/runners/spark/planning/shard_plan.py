@@ -10,26 +10,33 @@ shards:
 Where whole windows are late or not, rows are even summed up before they are packed (`plan/rewrites/preaggregate.py`):
 
     source ─ where ─ select ─ tumbling ─ preaggregate ┆ punctuate ─ in_bands
+
+Where bounds say what is complete, rows come to shards at the heartbeats, and what is known of all rows of a source is
+taken before the first step (`plan/rewrites/heartbeats_in_shards.py`):
+
+    source ─ statistics ─ where ─ select ┆ heartbeats ─ tumbling ─ punctuate ─ sort
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, TypeGuard
 
 from slackwater.errors import PlanError, message
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
+from slackwater.plan.nodes.heartbeats import HeartbeatsInShards
 from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.preaggregating import PreaggregatedRows
-from slackwater.plan.nodes.rows import AssignWindow
+from slackwater.plan.nodes.rows import AssignWindow, Select, Where
 from slackwater.plan.rewrites.optimizer import optimized_for_spark
 from slackwater.policies.cadence import CadenceUnit
 from slackwater.runners.snapshot import describe_steps
 from slackwater.runners.spark.planning.sharding import deciding_columns, why_one_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class InputPipeline:
 
     source: SourceNode
     steps: tuple[StepNode, ...]
-    entry: LatenessStep
+    entry: LatenessStep | HeartbeatsInShards
     """The step at which a shard takes the rows."""
 
     windowing: tuple[StepNode, ...] = ()
@@ -51,6 +58,18 @@ class InputPipeline:
     def outside(self) -> tuple[Node, ...]:
         """All that is done before rows come to a shard."""
         return (self.source, *self.steps, *self.windowing, *([] if self.summed_up is None else [self.summed_up]))
+
+    @property
+    def heartbeats(self) -> HeartbeatsInShards | None:
+        """The heartbeats that statistics are taken for, where there are bounds."""
+        return self.entry if isinstance(self.entry, HeartbeatsInShards) else None
+
+    @property
+    def may_be_native(self) -> tuple[StepNode, ...]:
+        """The first steps that Spark may do itself: with heartbeats none that leaves out rows, which must count."""
+        if self.heartbeats is None:
+            return self.steps
+        return tuple(takewhile(lambda step: isinstance(step, Select), self.steps))
 
     @property
     def where(self) -> str:
@@ -85,8 +104,9 @@ class ShardPlan:
     @cached_property
     def pipelines(self) -> tuple[InputPipeline, ...]:
         """All ways in."""
-        entries = [node for node in self.names if isinstance(node, LatenessStep)]
+        entries = [node for node in self.names if _is_entry(node)]
         pipelines = tuple(map(_pipeline, entries))
+        _refuse_steps([node for node in self.names if isinstance(node, LatenessStep)])
         outside = {node for pipeline in pipelines for node in pipeline.outside}
         for node in self.outputs.values():
             if node in outside:
@@ -127,15 +147,47 @@ class ShardPlan:
         return {**describe_steps(self.names), "shards": str(self.shards)}
 
 
-def _pipeline(entry: LatenessStep) -> InputPipeline:
-    if entry.cadence.unit is not CadenceUnit.BATCH and not entry.cadence.by_default:
+def _is_entry(node: Node) -> TypeGuard[LatenessStep | HeartbeatsInShards]:
+    """Whether rows come to a shard at a step: the first on their way that follows arrivals."""
+    if isinstance(node, LatenessStep):
+        return not any(isinstance(one, HeartbeatsInShards) for one in walk(node))
+    return isinstance(node, HeartbeatsInShards)
+
+
+def _refuse_steps(steps: Iterable[LatenessStep]) -> None:
+    """Refuse what shards could not do alike."""
+    for step in steps:
+        _refuse_cadence(step)
+        if not _is_entry(step):
+            _refuse_filters(step)
+
+
+def _refuse_cadence(step: LatenessStep) -> None:
+    if step.cadence.unit is not CadenceUnit.BATCH and not step.cadence.by_default:
         hint = "leave every= out, or say so: every=Every.batch()"
-        raise PlanError(message("on Spark punctuations are made once for each micro-batch", {"step": entry.line}, hint))
+        raise PlanError(message("on Spark punctuations are made once for each micro-batch", {"step": step.line}, hint))
+
+
+def _refuse_filters(step: LatenessStep) -> None:
+    """Refuse a patience behind bounds and a filter: shards do not know the newest of the rows of others."""
+    way, node = [], step.input
+    while node.traits.row_by_row:
+        way.append(node)
+        (node,) = node.inputs
+    if not isinstance(node, HeartbeatsInShards):
+        raise _holds_rows(step, node)
+    filtering = next((one for one in way if isinstance(one, Where)), None)
+    if filtering is not None and step.lateness.has_patience:
+        facts = {"step": step.line, "filter": filtering.line}
+        hint = "filter what in_bands() gives; or keep the columns that origin= and arrived= name, and leave ahead= out"
+        raise PlanError(message("on Spark this filter hides the newest rows from other shards", facts, hint))
+
+
+def _pipeline(entry: LatenessStep | HeartbeatsInShards) -> InputPipeline:
     *before, _ = walk(entry)
     for node in before:
         if not node.traits.map_side:
-            facts, hint = {"step": entry.line, "behind": node.line}, "sort, or take bands, before that"
-            raise PlanError(message("on Spark a patience must come before the steps that hold rows", facts, hint))
+            raise _holds_rows(entry, node)
     source, *steps = before
     assert isinstance(source, SourceNode)
     rows = tuple(step for step in steps if isinstance(step, StepNode))
@@ -143,6 +195,11 @@ def _pipeline(entry: LatenessStep) -> InputPipeline:
         return InputPipeline(source, rows, entry)
     first_window = next(place for place, step in enumerate(rows) if isinstance(step, AssignWindow))
     return InputPipeline(source, rows[:first_window], entry, rows[first_window:], entry.input)
+
+
+def _holds_rows(step: Node, behind: Node) -> PlanError:
+    facts, hint = {"step": step.line, "behind": behind.line}, "sort, or take bands, before that"
+    return PlanError(message("on Spark a patience must come before the steps that hold rows", facts, hint))
 
 
 def _needs_patience(line: str) -> PlanError:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from slackwater.operators.heartbeats.arrival_statistics import ArrivalStatistics
 from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer
 from slackwater.runners.spark.wire.packed_rows import (
+    ARRIVED,
     FLUSH,
     STATISTICS,
     PackedRow,
@@ -42,18 +44,33 @@ class Arrivals:
     """Whether nothing will come any more."""
 
     _chunks: list[PackedRow] = field(default_factory=list)
+    _arrived: dict[int, list[ArrivalStatistics]] = field(default_factory=dict)
 
     def add(self, row: PackedRow) -> None:
         """Take in a packed row."""
         if row.number == FLUSH:
             self.are_the_last = True
-        elif row.number == STATISTICS:
+        elif row.number in {STATISTICS, ARRIVED}:
             self.high_water[row.pipeline] = max(self.high_water.get(row.pipeline, BEGINNING), row.high_water)
-            if row.body is not None:
+            if row.number == ARRIVED:
+                assert row.body is not None
+                counted = ArrivalStatistics.of_rows(from_buffer(row.body))
+                self._arrived.setdefault(row.pipeline, []).append(counted)
+            elif row.body is not None:
                 add_spans(self.replicas.setdefault(row.pipeline, {}), spans_of_bytes(row.body))
         else:
             self._chunks.append(row)
             self.rows += row.rows
+
+    def by_source(self, pipeline: int) -> ArrivalStatistics | None:
+        """What all tasks have counted of the rows of a way in, in all shards; None if there were none."""
+        parts = self._arrived.get(pipeline)
+        return None if parts is None else ArrivalStatistics.together(parts)
+
+    @property
+    def now(self) -> Instant:
+        """The timestamp of the micro-batch, where a way in goes by it; else BEGINNING."""
+        return max((one.now for parts in self._arrived.values() for one in parts), default=BEGINNING)
 
     def events(self, pipeline: int, no_rows: pa.RecordBatch) -> Iterator[EventBatch]:
         """The events of a way in, task by task, each in its order: the same on replay, if Spark cuts the same."""

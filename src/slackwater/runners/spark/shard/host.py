@@ -49,10 +49,11 @@ RELEASED_SPARK: Final = f"output string, body binary, {METRICS_SPARK}"
 """What a shard gives out: packed rows, with the output they belong to, and one row of metrics without a body."""
 
 _NO_METRICS: Final = Metrics().as_row()
+_ARROW_TYPES: Final = {int: pa.int64(), float: pa.float64(), str: pa.string()}
 _RELEASED: Final = pa.schema({
     "output": pa.string(),
     "body": pa.binary(),
-    **{name: pa.float64() if isinstance(value, float) else pa.int64() for name, value in _NO_METRICS.items()},
+    **{name: _ARROW_TYPES[type(value)] for name, value in _NO_METRICS.items()},
 })  # fmt: skip
 
 
@@ -185,6 +186,7 @@ def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> It
     metrics.late_total, metrics.duplicates_total = shard.late(), shard.duplicates()
     metrics.late = metrics.late_total - shard.late_before
     metrics.duplicates = metrics.duplicates_total - shard.duplicates_before
+    metrics.broken_bounds_total, metrics.why = shard.broken_bounds(), shard.why()
     metrics.held, metrics.runs = shard.buffered(), shard.runs()
     metrics.complete_before = totals.complete_before
     metrics.replicas, metrics.replicas_waiting, metrics.replicas_taken_over = shard.replicas()

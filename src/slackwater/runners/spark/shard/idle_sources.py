@@ -99,8 +99,9 @@ class IdleTimeout:
     timeout: Duration
     """How long a source is waited for."""
 
-    calendar: tuple[bool, ...]
-    """For each source, whether its times are calendar time, which goes on with the clock."""
+    calendar: tuple[bool | None, ...]
+    """For each source, whether its times are calendar time, which goes on with the clock; None for one with bounds,
+    which say themselves what silence means."""
 
     lasting: Duration | None = 0
     """How far past the newest time steps may hold something back; None if nobody knows."""
@@ -108,12 +109,17 @@ class IdleTimeout:
     @classmethod
     def in_plan(cls, plan: ShardPlan, timeout: Duration) -> IdleTimeout:
         """The rule for the ways into a plan; refuse plans in which a wrong punctuation would lose rows."""
+        if all(pipeline.heartbeats is not None and pipeline.source.arrived is not None for pipeline in plan.pipelines):
+            facts, hint = {"arrived": plan.pipelines[0].source.arrived}, "leave timeout= out, or arrived="
+            rule = "timeout= goes by the clock, and here a column says when rows arrive"
+            raise PlanError(message(rule, facts, hint))
         for node in plan.names:
             if not node.traits.trusts_idle_sources:
                 hint = "leave timeout= out: a replica that is silent holds nobody back who has more"
                 dead = "a dead replica would keep advancing by the clock, and make the rows of the others late"
                 raise PlanError(message(dead, {"step": node.line}, hint))
-        return cls(timeout, tuple(pipeline.entry.schema.calendar for pipeline in plan.pipelines), _lasting(plan))
+        calendar = (None if one.heartbeats is not None else one.entry.schema.calendar for one in plan.pipelines)
+        return cls(timeout, tuple(calendar), _lasting(plan))
 
     def punctuations(self, activity: SourceActivity, now: Instant) -> dict[int, Instant]:
         """Up to where each source that is silent by now is taken to be complete."""
@@ -146,6 +152,8 @@ class IdleTimeout:
     def _silent(self, activity: SourceActivity, number: int) -> _Silent | None:
         """How a source counts; None while nothing has arrived that it could be compared with."""
         arrived = activity.arrived[number]
+        if self.calendar[number] is None:
+            return None
         if arrived is not None:
             return _Silent(arrived + self.timeout, arrived + self.timeout, activity.newest[number] + 1)
         others = self._alike(activity, number)

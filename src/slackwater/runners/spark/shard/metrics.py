@@ -22,7 +22,7 @@ METRICS: Final = "metrics"
 """The output that these rows go to."""
 
 _CLOCK: Final = SystemClock()
-_SPARK_TYPES: Final = {"int": "long", "Instant": "long", "float": "double"}
+_SPARK_TYPES: Final = {"int": "long", "Instant": "long", "float": "double", "str": "string"}
 
 
 @dataclass
@@ -38,6 +38,9 @@ class Metrics:
     rows_out_total: int = 0
     late_total: int = 0
     duplicates_total: int = 0
+    broken_bounds_total: int = 0
+    """Rows that came though bounds ruled it out, late or not."""
+
     contradicted_total: int = 0
     """Rows of replicas that the one that led lacked, and that are not in the output."""
 
@@ -76,6 +79,9 @@ class Metrics:
 
     complete_before: Instant = BEGINNING
     """The punctuation of the output, in microseconds or sequence numbers."""
+
+    why: str = ""
+    """Why each step is complete no further, in JSON: `SparkQuery.why()` reads it."""
 
     state_bytes: int = 0
     """What was written to the state store."""

@@ -3,7 +3,9 @@
 A micro-batch is one instant: none of its rows is late against another. So the runner punctuates, once all rows are in,
 by the greatest time of the whole micro-batch, which every shard knows; the steps that find late rows do so by this
 alone. Where a column names replicas, each has such a time of its own, and all shards know all replicas. With a
-timeout it also punctuates for sources that are silent, after a micro-batch or when it is woken.
+timeout it also punctuates for sources that are silent, after a micro-batch or when it is woken. Where there are bounds
+heartbeats punctuate, by what all shards know of all sources; rows of a micro-batch are late against each other only
+where a column says that they arrived one after the other.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import RunError, message
+from slackwater.operators.heartbeats.driven import DrivenHeartbeatsOperator
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.compare import CompareReplicasOperator
@@ -25,6 +28,7 @@ from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners import counts
 from slackwater.runners.operator_graph import OperatorGraph, build_operators
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, SourceActivity
+from slackwater.runners.spark.shard.reasons import reasons_of
 from slackwater.runners.spark.shard.totals import Totals
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
     from slackwater.events.batch import EventBatch
     from slackwater.operators.emission import Emission
+    from slackwater.operators.operator import Operator
     from slackwater.operators.replicas.left_out import LeftOut
     from slackwater.progress.instants import Duration, Instant
     from slackwater.runners.graph_parts import Step
@@ -93,6 +98,9 @@ class Shard:
     def _take_all(self, arrivals: Arrivals, now: Instant | None) -> Iterator[tuple[str, pa.RecordBatch]]:
         for number, (pipeline, step) in enumerate(zip(self._plan.pipelines, self._entries, strict=True)):
             operator, entrance = step.operator, self._graph.entrances[pipeline.entry]
+            if isinstance(operator, DrivenHeartbeatsOperator):
+                yield from self._follow_arrivals(number, step, operator, arrivals)
+                continue
             if isinstance(operator, MergeByColumnOperator) and number in arrivals.replicas:
                 self._release(step, operator.register_replicas(arrivals.replicas[number]))
             for events in arrivals.events(number, pipeline.entry.input.schema.no_rows):
@@ -100,13 +108,35 @@ class Shard:
                 self._graph.run()
                 yield from self._handed_out()
         for number, step in enumerate(self._entries):
-            if number in arrivals.high_water:
+            if number in arrivals.high_water and not isinstance(step.operator, DrivenHeartbeatsOperator):
                 self._release(step, _advanced(step, number, arrivals))
                 yield from self._handed_out()
         if self._idle_timeout is not None:
             assert now is not None, "silence is measured by the timestamps of micro-batches"
             self._activity = self._activity.after(now, arrivals.high_water)
             yield from self.on_timer(now)
+
+    def _follow_arrivals(
+        self, number: int, step: Step, operator: DrivenHeartbeatsOperator, arrivals: Arrivals
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Let heartbeats take in what arrived, and patiences behind them learn how far rows have come in all shards."""
+        entry, counted = self._plan.pipelines[number].entry, arrivals.by_source(number)
+        if counted is None:
+            if arrivals.now > BEGINNING and operator.by_clock:
+                # Other sources had rows in this micro-batch: so this one had none by then.
+                self._release(step, operator.on_wake(arrivals.now))
+                yield from self._handed_out()
+            return
+        for emission in operator.on_arrivals(counted, arrivals.events(number, entry.input.schema.no_rows)):
+            self._release(step, emission)
+            yield from self._handed_out()
+        newest = arrivals.high_water[number] if operator.takes_all_rows else operator.newest()
+        for behind in self._graph.steps_behind(step):
+            node = self._graph.nodes[behind]
+            if isinstance(node, LatenessStep) and node.lateness.has_patience:
+                assert isinstance(behind.operator, PunctuateOperator)
+                self._release(behind, behind.operator.advance_high_water(newest))
+                yield from self._handed_out()
 
     def on_timer(self, now: Instant) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out what is held back for sources that are silent by now, and find out when to look again."""
@@ -116,7 +146,13 @@ class Shard:
             assert isinstance(step.operator, PunctuateOperator)
             self._release(step, step.operator.punctuate(bound))
             yield from self._handed_out()
-        self.look_again_at = self._idle_timeout.look_again_at(self._activity, now)
+        again = [self._idle_timeout.look_again_at(self._activity, now)]
+        for step in self._entries:
+            if isinstance(step.operator, DrivenHeartbeatsOperator) and step.operator.by_clock:
+                self._release(step, step.operator.on_wake(now))
+                yield from self._handed_out()
+                again.append(step.operator.look_again_at(now, self._idle_timeout.timeout))
+        self.look_again_at = min((instant for instant in again if instant is not None), default=None)
 
     def flush(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out all that is held: no micro-batch will come any more."""
@@ -135,8 +171,11 @@ class Shard:
                         operator.mark_end_untrusted(port, self._newest_above(replica))
 
     def _newest_above(self, replica: Node) -> Instant:
-        entries = [self._graph.step_of(node) for node in walk(replica) if isinstance(node, LatenessStep)]
-        return max(entry.operator.snapshot().high_water for entry in entries)
+        above = set(walk(replica))
+        entries = [
+            step for pipeline, step in zip(self._plan.pipelines, self._entries, strict=True) if pipeline.entry in above
+        ]
+        return max(_newest(entry.operator) for entry in entries)
 
     def snapshot(self) -> Snapshot:
         """The state of every step, totals and, with a timeout, the activity of the sources."""
@@ -159,6 +198,14 @@ class Shard:
     def late(self) -> int:
         """How many rows have been late since the query began."""
         return counts.late(self._graph.steps)
+
+    def broken_bounds(self) -> int:
+        """How many rows that came to this shard broke a bound of their source, since the query began."""
+        return counts.broken_bounds(self._graph.steps)
+
+    def why(self) -> str:
+        """Why the steps are complete no further, as text."""
+        return reasons_of(self._graph, self.look_again_at)
 
     def duplicates(self) -> int:
         """How many rows have been left out as duplicates since the query began."""
@@ -214,6 +261,14 @@ class Shard:
     def _handed_out(self) -> list[tuple[str, pa.RecordBatch]]:
         released, self._released = self._released, []
         return [(output, self._plan.outputs[output].schema.show(batch)) for output, batch in released]
+
+
+def _newest(operator: Operator[Any]) -> Instant:
+    """The greatest time that has come to a way in, in all shards."""
+    if isinstance(operator, DrivenHeartbeatsOperator):
+        return operator.newest()
+    newest: Instant = operator.snapshot().high_water
+    return newest
 
 
 def _advanced(step: Step, number: int, arrivals: Arrivals) -> Emission:

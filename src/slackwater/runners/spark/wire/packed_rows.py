@@ -2,7 +2,8 @@
 
 A packed row is a chunk of events for one shard, or what a task sends every shard of all its rows: how many, and their
 greatest time. So all shards know the same of a micro-batch, whichever rows they have, and need not ask each other.
-Where a column distinguishes replicas, the least and the greatest time of each of them are sent, too.
+Where a column distinguishes replicas, the least and the greatest time of each of them are sent, too; where bounds are
+given, how many rows of each source arrived when, and the newest of them.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ STATISTICS: Final = -1
 FLUSH: Final = -2
 """The number of a packed row that asks a shard to give out all that it holds: nothing will come any more."""
 
+ARRIVED: Final = -3
+"""The number of a packed row with the statistics of a task by source and arrival, instead of those of its rows."""
+
+CLOCK: Final = "slackwater clock"
+"""The last column of rows whose arrival the clock says: the timestamp of their micro-batch, in microseconds."""
+
 
 class PackedRow(NamedTuple):
     """A chunk of events, or the statistics of all events of a task."""
@@ -47,14 +54,14 @@ class PackedRow(NamedTuple):
 
     task: int
     number: int
-    """Its place among the chunks of its task; STATISTICS or FLUSH if it is none of them."""
+    """Its place among the chunks of its task; STATISTICS, ARRIVED or FLUSH if it is none of them."""
 
     rows: int
     high_water: Instant
     """The greatest time that its task had seen by then."""
 
     body: bytes | None
-    """The events; of statistics the times of each replica, where there are such."""
+    """The events; of statistics the times of each replica, or the arrivals of each source, where there are such."""
 
 
 def spans_as_bytes(replicas: Mapping[ReplicaName, Span]) -> bytes:

@@ -1,0 +1,202 @@
+"""What heartbeats need to know of rows that are elsewhere: for each source and tick how many, and the newest.
+
+Where a stream is shared by several processes each of them must follow the arrivals of all rows, those included that a
+filter drops. Whoever reads rows counts them; what all of them count is put together, in the same order everywhere.
+
+Rows that may be too far ahead of the clock stand by themselves, with the instant of their arrival: whether they are is
+known only where it is known how far the clock has come, and only those that are not count.
+
+Cost: O(rows) to count, O(sources * ticks) to send and to put together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.kernels.progress.heartbeats import ticks_of
+from slackwater.operators.heartbeats.heartbeats import ONE_SOURCE, arrival_times
+from slackwater.operators.replicas.replica_names import ReplicaNames
+from slackwater.progress.instants import BEGINNING, Instant
+from slackwater.progress.saturating import later
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from slackwater.events.batch import EventBatch, Times
+    from slackwater.events.schema import EventSchema
+    from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
+    from slackwater.progress.instants import Duration
+
+_COLUMNS: Final = pa.schema(
+    [
+        pa.field("name", pa.binary()),
+        *(pa.field(name, pa.int64()) for name in ("tick", "rows", "newest", "arrived", "now")),
+    ]
+)
+"""Statistics as rows; `arrived` is null for groups, which are not ahead of the clock."""
+
+_ROOMY: Final = 1 << 16
+"""So many pairs of a source and a tick may always be counted in a table, however few rows there are."""
+
+
+@dataclass(frozen=True)
+class ArrivalStatistics:
+    """Groups in order of their ticks, and the rows that may be too far ahead of the clock.
+
+    >>> groups = np.array([[0, 1], [5, 5], [2, 1], [30, 40]])
+    >>> one = ArrivalStatistics((b"a", b"b"), 7, groups, _NO_GROUPS)
+    >>> both = ArrivalStatistics.together([one, ArrivalStatistics((b"b",), 7, groups[:, :1], _NO_GROUPS)])
+    >>> both.names, both.groups.tolist()
+    ((b'a', b'b'), [[0, 1], [5, 5], [2, 3], [30, 40]])
+    """
+
+    names: tuple[bytes, ...]
+    """The sources, in the order of their names."""
+
+    now: Instant
+    """When all this arrived, by the clock; BEGINNING where a column says it of each row."""
+
+    groups: NDArray[np.int64]
+    """The number of the source, the tick, how many rows with a time, and the newest: a column for each group."""
+
+    perhaps_ahead: NDArray[np.int64]
+    """The number of the source, the tick, the instant of arrival, and the time: a column for each row."""
+
+    @classmethod
+    def together(cls, parts: Sequence[ArrivalStatistics]) -> ArrivalStatistics:
+        """All that was counted in several places; the same in whatever order they are given."""
+        names = tuple(sorted({name for part in parts for name in part.names}))
+        number_of = {name: number for number, name in enumerate(names)}
+        groups, ahead = [_NO_GROUPS], [_NO_GROUPS]
+        for part in parts:
+            numbers = np.array([number_of[name] for name in part.names], dtype=np.int64)
+            for found, some in ((groups, part.groups), (ahead, part.perhaps_ahead)):
+                found.append(np.concatenate([numbers[some[0]][None], some[1:]]))
+        now = max((part.now for part in parts), default=BEGINNING)
+        rows = np.concatenate(ahead, axis=1)
+        return cls(names, now, _grouped(*np.concatenate(groups, axis=1)), rows[:, np.lexsort(rows[::-1])])
+
+    def without_rows_ahead(self, clock: Instant, allowed: Duration | None) -> NDArray[np.int64]:
+        """The groups, with the rows that are not too far ahead of the clock, or of when they arrived themselves."""
+        codes, ticks, arrived, times = self.perhaps_ahead
+        fine = times <= later(np.maximum(arrived, clock), allowed or 0)
+        more = np.array([codes[fine], ticks[fine], np.ones(int(fine.sum()), np.int64), times[fine]])
+        return _grouped(*np.concatenate([self.groups, more], axis=1)) if fine.any() else self.groups
+
+    def as_rows(self) -> pa.RecordBatch:
+        """The same as rows, to be sent."""
+        codes = np.concatenate([self.groups[0], self.perhaps_ahead[0]])
+        names = pa.array(self.names, pa.binary()).take(pa.array(codes))
+        arrived = np.concatenate([np.zeros(self.groups.shape[1], np.int64), self.perhaps_ahead[2]])
+        is_group = np.arange(len(codes)) < self.groups.shape[1]
+        columns = [
+            names,
+            pa.array(np.concatenate([self.groups[1], self.perhaps_ahead[1]])),
+            pa.array(np.concatenate([self.groups[2], np.ones(self.perhaps_ahead.shape[1], np.int64)])),
+            pa.array(np.concatenate([self.groups[3], self.perhaps_ahead[3]])),
+            pa.array(arrived, mask=is_group),
+            pa.array(np.full(len(codes), self.now)),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=_COLUMNS)
+
+    @classmethod
+    def of_rows(cls, rows: pa.RecordBatch) -> ArrivalStatistics:
+        """Read what was sent."""
+        if not rows.num_rows:
+            return cls((), BEGINNING, _NO_GROUPS, _NO_GROUPS)
+        spelled = rows.column(0).dictionary_encode()
+        ticks, counts, newest, now = (rows.column(place).to_numpy() for place in (1, 2, 3, 5))
+        codes = spelled.indices.to_numpy().astype(np.int64)
+        arrived = rows.column(4).fill_null(BEGINNING).to_numpy()
+        groups = rows.column(4).is_null().to_numpy(zero_copy_only=False)
+        return cls(
+            tuple(spelled.dictionary.to_pylist()),
+            int(now[0]),
+            np.array([codes[groups], ticks[groups], counts[groups], newest[groups]]),
+            np.array([codes[~groups], ticks[~groups], arrived[~groups], newest[~groups]]),
+        )
+
+
+class CountArrivals:
+    """Counts the rows of one reader, in their order.
+
+    >>> from slackwater.events.batch import EventBatch
+    >>> from slackwater.events.schema import EventSchema
+    >>> from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
+    >>> schema = EventSchema.of(pa.schema({"at": pa.int64(), "who": pa.string(), "landed": pa.int64()}), time="at")
+    >>> settings = HeartbeatSettings(None, "who", "landed", grid=10, ahead=5)
+    >>> arrivals = CountArrivals(schema, settings)
+    >>> rows = pa.record_batch({"who": ["a", "a", "a"], "landed": [11, 12, 25]})
+    >>> arrivals.add(EventBatch.inserts(rows, start=[9, 10, 50]))
+    >>> found = arrivals.statistics()
+    >>> found.groups.tolist(), found.perhaps_ahead.tolist()
+    ([[0], [1], [2], [10]], [[0], [2], [25], [50]])
+    """
+
+    __slots__ = ("_names", "_parts", "_settings")
+
+    def __init__(self, schema: EventSchema, settings: HeartbeatSettings, step: str = "heartbeats") -> None:
+        self._settings = settings
+        self._names = None if settings.origin is None else ReplicaNames(schema, settings.origin, step)
+        self._parts: list[ArrivalStatistics] = []
+
+    def add(self, rows: EventBatch, now: Instant = BEGINNING) -> None:
+        """Take note of rows, which arrived now unless a column says otherwise."""
+        if not rows.rows:
+            return
+        arrivals, settings = self._arrivals(rows, now), self._settings
+        codes, names = self._numbered(rows)
+        ticks = np.zeros(rows.rows, dtype=np.int64)
+        if settings.arrived is not None:
+            ticks_of(arrivals, settings.grid, ticks)
+        ahead = _NO_GROUPS
+        times = rows.start
+        if settings.ahead is not None:
+            is_ahead = times > later(arrivals, settings.ahead)
+            if is_ahead.any():
+                ahead = np.array([codes[is_ahead], ticks[is_ahead], arrivals[is_ahead], times[is_ahead]])
+                codes, ticks, times = codes[~is_ahead], ticks[~is_ahead], times[~is_ahead]
+        counts = (times != BEGINNING).astype(np.int64)
+        self._parts.append(ArrivalStatistics(tuple(names), now, _grouped(codes, ticks, counts, times), ahead))
+
+    def statistics(self) -> ArrivalStatistics:
+        """All that was counted."""
+        return ArrivalStatistics.together(self._parts)
+
+    def _arrivals(self, rows: EventBatch, now: Instant) -> Times:
+        column = self._settings.arrived
+        return np.full(rows.rows, now) if column is None else arrival_times(rows.payload.column(column))
+
+    def _numbered(self, rows: EventBatch) -> tuple[NDArray[np.int64], list[bytes]]:
+        if self._names is None:
+            return np.zeros(rows.rows, dtype=np.int64), [ONE_SOURCE]
+        return self._names.numbered(rows.payload)
+
+
+def _grouped(codes: Times, ticks: Times, counts: Times, newest: Times) -> NDArray[np.int64]:
+    """One column for each source and tick, in order of ticks: how many rows there were, and the newest time."""
+    if not len(codes):
+        return _NO_GROUPS
+    first, width = int(ticks.min()), int(codes.max()) + 1
+    places = (int(ticks.max()) - first + 1) * width
+    if places <= max(_ROOMY, len(codes)):
+        cells = (ticks - first) * width + codes
+        there = np.flatnonzero(np.bincount(cells, minlength=places))
+        totals, greatest = np.zeros(places, np.int64), np.full(places, BEGINNING)
+        np.add.at(totals, cells, counts)
+        np.maximum.at(greatest, cells, newest)
+        return np.array([there % width, first + there // width, totals[there], greatest[there]])
+    order = np.lexsort((codes, ticks))
+    codes, ticks, counts, newest = codes[order], ticks[order], counts[order], newest[order]
+    begins = np.flatnonzero(np.r_[True, (codes[1:] != codes[:-1]) | (ticks[1:] != ticks[:-1])])
+    totals, greatest = np.add.reduceat(counts, begins), np.maximum.reduceat(newest, begins)
+    return np.array([codes[begins], ticks[begins], totals, greatest])
+
+
+_NO_GROUPS: NDArray[np.int64] = np.empty((4, 0), dtype=np.int64)

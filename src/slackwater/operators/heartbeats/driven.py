@@ -1,0 +1,119 @@
+"""Heartbeats for a part of a stream, by statistics of all of it: what each shard of a stream does.
+
+A micro-batch is taken in at once. By the clock it is one instant. Where a column says when rows arrived they are put in
+the order of their arrival first, and those without an arrival before all others: then it is the same as if the whole
+micro-batch had come as one batch in this order, whichever part of it is here.
+
+Invariant: which punctuations are made, and between which ticks, depends on the statistics alone.
+Cost: that of the statistics, and for rows with a column of arrivals a sort, if they are not in order.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slackwater.events.batch import EventBatch
+from slackwater.kernels.progress.heartbeats import ticks_of
+from slackwater.operators.emission import Emission
+from slackwater.operators.heartbeats.heartbeats import HeartbeatsOperator, arrival_times
+from slackwater.progress.saturating import within_int64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from slackwater.events.batch import Times
+    from slackwater.operators.heartbeats.arrival_statistics import ArrivalStatistics
+    from slackwater.progress.instants import Duration, Instant
+
+
+class DrivenHeartbeatsOperator(HeartbeatsOperator):
+    """Follows the arrivals of a stream of which it gets some rows, and of the others the statistics."""
+
+    __slots__ = ()
+
+    def on_arrivals(self, arrived: ArrivalStatistics, chunks: Iterable[EventBatch]) -> Iterator[Emission]:
+        """Take in a micro-batch: what is known of all its rows, and those that are here, in chunks."""
+        settings, generator = self._settings, self._generator
+        groups = arrived.without_rows_ahead(within_int64(generator.tick * settings.grid), settings.ahead)
+        by_clock = self.by_clock
+        self.on_tick(arrived.now)
+        taken = [self._taken(rows) for rows in (chunks if by_clock else _in_order(chunks, settings.arrived))]
+        if not groups.shape[1]:
+            yield from (Emission((), side) for _, _, side in taken)
+            return
+        used, codes = np.unique(groups[0], return_inverse=True)
+        sources = generator.places_of([arrived.names[code] for code in used.tolist()])[codes]
+        groups = np.concatenate([sources[None], groups[1:]])
+        ticks = np.concatenate([_NONE, *(some for _, some, _ in taken)])
+        if by_clock:
+            # A micro-batch is an instant, however soon it follows another.
+            groups[1] = ticks[:] = max(self._now // settings.grid, generator.tick + 1)
+            generator.begin(int(groups[1, 0]))
+        places, bounds = generator.follow_statistics(
+            groups,
+            ticks,
+            np.concatenate([_NONE, *(self._sources(rows) for rows, _, _ in taken if rows.rows)]),
+            np.concatenate([_NONE, *(rows.start for rows, _, _ in taken)]),
+            closes=by_clock,
+        )
+        yield from self._emissions(taken, places, bounds)
+
+    def _taken(self, rows: EventBatch) -> tuple[EventBatch, Times, tuple[tuple[str, EventBatch], ...]]:
+        """Rows without those that are ahead of the clock, their ticks, and those that are ahead."""
+        rows, arrivals, _, side = self._without_rows_ahead(rows, self._arrivals(rows), _NONE)
+        ticks = np.empty(rows.rows, dtype=np.int64)
+        ticks_of(arrivals, self._settings.grid, ticks)
+        return rows, ticks, side
+
+    def _emissions(
+        self,
+        taken: Sequence[tuple[EventBatch, Times, tuple[tuple[str, EventBatch], ...]]],
+        places: Times,
+        bounds: Times,
+    ) -> Iterator[Emission]:
+        """Chunk by chunk, with the punctuations before and between its rows; in the end those behind all rows."""
+        edges = pairwise(accumulate((rows.rows for rows, _, _ in taken), initial=0))
+        for (rows, _, side), (first, stop) in zip(taken, edges, strict=True):
+            here = (places >= first) & (places < stop)
+            yield self._emission(rows, places[here] - first, bounds[here], side)
+        last = places == sum(rows.rows for rows, _, _ in taken)
+        none = EventBatch.inserts(self._schema.no_rows, _NONE)
+        yield self._emission(none, np.zeros(int(last.sum()), np.int64), bounds[last], ())
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether rows arrive when the clock says, and not a column: only then silence can be seen."""
+        return self._settings.arrived is None
+
+    def look_again_at(self, now: Instant, pause: Duration) -> Instant | None:
+        """When to look at the clock again though nothing comes, after a pause or later; None if nothing moves."""
+        tick = self._generator.moves_next_at(pause) if self.by_clock else None
+        return None if tick is None else max(within_int64(tick * self._settings.grid), now + pause)
+
+    @property
+    def takes_all_rows(self) -> bool:
+        """Whether no row is taken out for being ahead of the clock."""
+        return self._settings.ahead is None
+
+    def newest(self) -> Instant:
+        """The greatest time of all rows, wherever they are, that are not ahead of the clock."""
+        return self._generator.newest
+
+
+def _in_order(chunks: Iterable[EventBatch], arrived: str | None) -> list[EventBatch]:
+    """All rows as one batch in the order of their arrival, those that arrived together as they came."""
+    assert arrived is not None
+    found = list(chunks)
+    if not found:
+        return []
+    rows = found[0] if len(found) == 1 else EventBatch.concat(found)
+    arrivals = arrival_times(rows.payload.column(arrived))
+    if (arrivals[1:] >= arrivals[:-1]).all():
+        return [rows]
+    return [rows.take_rows(np.argsort(arrivals, kind="stable"))]
+
+
+_NONE: Times = np.empty(0, dtype=np.int64)

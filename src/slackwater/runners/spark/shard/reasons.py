@@ -1,0 +1,79 @@
+"""Why the steps of a shard are complete no further, as text: it travels with the metrics of a micro-batch.
+
+All shards decide the same, and so they all say the same of a step, but for what each of them holds and which of its own
+rows broke bounds; that is added up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from slackwater.operators.heartbeats.driven import DrivenHeartbeatsOperator
+from slackwater.operators.why import BrokenBounds, Grounds, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from slackwater.progress.instants import Instant
+    from slackwater.runners.operator_graph import OperatorGraph
+
+_MOST_NAMED: Final = 100
+"""So many sources that broke bounds are named, those first that did it most often: metrics must stay small."""
+
+
+def reasons_of(graph: OperatorGraph, look_again_at: Instant | None) -> str:
+    """What the steps of a shard say, which looks at the clock again at an instant though no row comes, or does not."""
+    found = []
+    for step in graph.steps:
+        why = step.operator.why()
+        if why is not None:
+            held = {one.name: rows for one in graph.steps_behind(step) if (rows := one.operator.buffered())}
+            again, broken = None, {}
+            if isinstance(step.operator, DrivenHeartbeatsOperator):
+                again, broken = look_again_at if step.operator.by_clock else None, step.operator.broken()
+            found.append(_form(replace(why, held=held, broken={}, moves_next_at=again), broken))
+    return json.dumps(found)
+
+
+def _form(why: Why, broken: Mapping[str, BrokenBounds]) -> dict[str, Any]:
+    worst = sorted(broken.items(), key=lambda one: (-one[1].rows, one[0]))[:_MOST_NAMED]
+    named = asdict(why) | {"ground": why.ground.name}
+    return named | {"broken": {source: tuple(what) for source, what in worst}}
+
+
+def reasons_together(texts: Iterable[str]) -> tuple[Why, ...]:
+    """What all shards say, in the order of the plan.
+
+    >>> why = Why("heartbeats#1", 5, 8, Grounds.PROVEN, "in order", held={"sort#1": 2}, calendar=False)
+    >>> text = json.dumps([_form(why, {"a": BrokenBounds(1, 4, "4", "in order")})])
+    >>> both = reasons_together([text, text])[0]
+    >>> both.held, both.broken
+    ({'sort#1': 4}, {'a': '2 rows, the last at 4: in order'})
+    """
+    by_step: dict[str, list[dict[str, Any]]] = {}
+    for text in texts:
+        for form in json.loads(text):
+            by_step.setdefault(form["step"], []).append(form)
+    return tuple(map(_together, by_step.values()))
+
+
+def _together(forms: list[dict[str, Any]]) -> Why:
+    held: Counter[str] = Counter()
+    broken: dict[str, BrokenBounds] = {}
+    for form in forms:
+        held.update(form["held"])
+        for source, found in form["broken"].items():
+            one = BrokenBounds(*found)
+            broken[source] = one if source not in broken else broken[source].with_more(one)
+    furthest = max(forms, key=lambda form: int(form["complete_before"]))
+    return Why(
+        **furthest
+        | {
+            "ground": Grounds[furthest["ground"]],
+            "held": dict(held),
+            "broken": {source: str(one) for source, one in broken.items()},
+        }
+    )

@@ -1,0 +1,143 @@
+"""Bounds on Spark: true micro-batches, files and frames, a replay, and what a query says of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_query import replay_last
+
+import slackwater as sw
+from slackwater.errors import PlanError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+MASTER = "local[3]"
+
+_COLUMNS = "at long, who string, landed long, n long"
+_ROWS = pa.schema({"at": pa.int64(), "who": pa.string(), "landed": pa.int64(), "n": pa.int64()})
+_KINDS = ("frames", "files")
+
+
+def _rows() -> pa.Table:
+    """Two sources in order, one of them cut off for a while; and three rows that break bounds, two of them late."""
+    a = [(tick, "a", tick) for tick in range(60)]
+    b = [(tick if tick < 20 or tick >= 40 else 40, "b", tick) for tick in range(60)]
+    broken = [(45, "a", 3), (50, "b", 41), (58, "a", 57)]
+    landed, who, at = zip(*sorted([*a, *b, *broken], key=lambda row: row[0]), strict=True)
+    return pa.table({"at": at, "who": who, "landed": landed, "n": range(len(at))}, schema=_ROWS)
+
+
+def _bring(folder: Path, table: pa.Table, rows_per_file: int) -> None:
+    """Files in order of arrival: Spark goes by their times, which rise."""
+    folder.mkdir()
+    for number, batch in enumerate(table.to_batches(rows_per_file)):
+        path = folder / f"{number}.parquet"
+        pq.write_table(pa.Table.from_batches([batch]), path)
+        os.utime(path, (100_000 + number, 100_000 + number))
+
+
+def _stream(session: SparkSession, folder: Path, kind: str, **columns: Any) -> sw.DisorderedStream:
+    options: dict[str, Any] = {"maxFilesPerTrigger": 1}
+    if kind == "files":
+        source: Any = sw.parquet_files(session, str(folder / "in"), schema=_COLUMNS, **options)
+    else:
+        source = session.readStream.schema(_COLUMNS).options(**options).parquet(str(folder / "in"))
+    return sw.stream(source, time="at", **columns)
+
+
+def _run(stream: Any, folder: Path, **options: Any) -> Any:
+    given = {"main": str(folder / "out"), "late": str(folder / "late"), "trigger": {"availableNow": True}, **options}
+    query = stream.start(checkpoint=str(folder / "checkpoint"), **given)
+    query.wait()
+    return query
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(pq.read_table(folder, columns=["n"])["n"].to_pylist()) if folder.exists() else []
+
+
+_BOUNDS = sw.Bounds.in_order() & sw.Bounds.delay(0, b=20)
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_backfill_has_the_same_late_rows_as_in_process_however_it_is_cut(
+    session: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """With a column of arrivals: in three shards, in four micro-batches or in two, and when the last is done again."""
+    table = _rows()
+    columns = {"origin": "who", "arrived": "landed"}
+
+    def counted(stream: sw.DisorderedStream) -> Any:
+        return stream.where(nw.col("n") != 7).deduplicate(on="n", within=0, bounds=_BOUNDS)
+
+    late = sorted(counted(sw.stream(table, time="at", **columns)).run().late["n"].to_pylist())  # type: ignore[arg-type]
+    assert len(late) == 2
+    for name, rows_per_file in (("four", 32), ("two", 65)):
+        folder = tmp_path / name
+        folder.mkdir()
+        _bring(folder / "in", table, rows_per_file)
+        query = _run(counted(_stream(session, folder, kind, **columns)), folder, shards=3)
+        assert _numbers(folder / "late") == late
+        counters = query.counters()["all shards"]
+        assert (counters.broken_bounds, counters.late) == (3, 2)
+    before = _numbers(folder / "out")
+    replay_last(folder)
+    _run(counted(_stream(session, folder, kind, **columns)), folder, shards=3)
+    assert (_numbers(folder / "late"), _numbers(folder / "out")) == (late, before)
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_by_the_clock_rows_arrive_at_the_timestamp_of_their_micro_batch(
+    session: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """Which Spark has in its log, so that a micro-batch that is done again has the same; none is run without rows."""
+    table = _rows().slice(0, 96)
+    _bring(tmp_path / "in", table, 32)
+    bounds = (sw.Bounds.in_order() & sw.Bounds.uniform(25) & sw.Bounds.lull("1d")).only("a", "b")
+    stream = _stream(session, tmp_path, kind, origin="who").sort(bounds=bounds)
+    query = _run(stream, tmp_path, shards=1)
+    (reason,) = query.why()
+    assert (reason.step, reason.ground) == ("heartbeats#1", sw.Grounds.PROVEN)
+    assert sum(reason.held.values()) == query.progress().held["all shards"]
+    stamps = _timestamps(tmp_path)
+    assert len(stamps) == 3
+    assert reason.arrived in stamps
+    out, late = _numbers(tmp_path / "out"), _numbers(tmp_path / "late")
+    assert (len(out) + len(late) + sum(reason.held.values()), late) == (96, [92])
+    replay_last(tmp_path)
+    again = _run(_stream(session, tmp_path, kind, origin="who").sort(bounds=bounds), tmp_path, shards=1)
+    assert again.why() == query.why()
+    assert _timestamps(tmp_path) == stamps
+    assert (_numbers(tmp_path / "out"), _numbers(tmp_path / "late")) == (out, late)
+
+
+def _timestamps(folder: Path) -> list[int]:
+    """When micro-batches were made, by Spark's log, in microseconds."""
+    logs = sorted((path for path in (folder / "checkpoint/offsets").iterdir() if path.name.isdecimal()), key=str)
+    return [json.loads(path.read_text().splitlines()[1])["batchTimestampMs"] * 1_000 for path in logs]
+
+
+def test_a_clock_that_says_when_rows_arrive_is_no_timeout(session: SparkSession, tmp_path: Path) -> None:
+    """With a column of arrivals silence cannot be seen; that is refused before Spark starts."""
+    _bring(tmp_path / "in", _rows(), 65)
+    stream = _stream(session, tmp_path, "frames", origin="who", arrived="landed").sort(bounds=_BOUNDS)
+    with pytest.raises(PlanError, match="a column says when rows arrive"):
+        _run(stream, tmp_path, shards=1, timeout="5s", trigger={"processingTime": "1 second"})
+
+
+def test_a_frame_that_ends_has_bounds_too(session: SparkSession) -> None:
+    """It is one micro-batch, and then its end."""
+    frame = session.createDataFrame(_rows().to_pandas(), _COLUMNS)
+    stream = sw.stream(frame, time="at", origin="who", arrived="landed")
+    rows = stream.sort(bounds=_BOUNDS, late=sw.Late.drop()).to_spark(shards=1).collect()
+    assert len(rows) == _rows().num_rows - 2
+    assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
