@@ -28,19 +28,32 @@ if TYPE_CHECKING:
 _ROOT = Path(slackwater.__file__).parent
 
 _ALLOWED = {
+    "plan/rewrites/heartbeats_in_shards.py": {"Heartbeats", "HeartbeatsInShards"},
     "plan/rewrites/hold_by_label.py": {"ChooseRelease"},
     "plan/rewrites/labels.py": {"LatenessStep"},
     "plan/rewrites/last_punctuations.py": {"Punctuate"},
     "plan/rewrites/needless_sorts.py": {"AggregateStep", "AssignWindow", "Sort"},
     "plan/rewrites/panes.py": {"AggregateStep", "AssignWindow"},
-    "plan/rewrites/preaggregate.py": {"AssignWindow", "BandedAggregate", "GroupingNode", "Punctuate", "Select"},
+    "plan/rewrites/preaggregate.py": {
+        "AssignWindow",
+        "BandedAggregate",
+        "GroupingNode",
+        "Heartbeats",
+        "Punctuate",
+        "Select",
+    },
     "plan/rewrites/sort_as_needed.py": {"AssignWindow", "Sort"},
     "plan/rewrites/unread_bands.py": {"Punctuate"},
     # What follows is about the one kind that is named, never about which of many kinds something holds for.
     "runners/in_process/graph.py": {"MergeReplicas"},
     "runners/in_process/measured_labels.py": {"ChooseRelease", "Hold"},
     "runners/in_process/replicas.py": {"CompareReplicas", "CompleteAtEnd", "MergeReplicas", "UntrustedEnd"},
-    "runners/spark/planning/shard_plan.py": {"AssignWindow", "LatenessStep", "PreaggregatedRows"},
+    "runners/spark/planning/shard_plan.py": {
+        "AssignWindow",
+        "HeartbeatsInShards",
+        "LatenessStep",
+        "PreaggregatedRows",
+    },
     "runners/spark/pushdown/steps.py": {"AssignWindow", "Select", "Where"},
     "runners/spark/shard/shard.py": {"LatenessStep", "UntrustedEnd"},
     "sources/race.py": {"MergeReplicas", "Sort"},

@@ -38,6 +38,9 @@ class Traits:
     row_by_row: bool = False
     """Whether each row is treated by itself and sent on at once: nothing is remembered, nothing is held."""
 
+    keeps_rows: bool = False
+    """Whether every row that comes in goes out at once, and at the same time: none is left out, held or moved."""
+
     tie_order: TieOrder = TieOrder.ARBITRARY
     punctuations: PunctuationUse = PunctuationUse.EACH
 

@@ -64,6 +64,7 @@ _ROW_BY_ROW: Final = Traits(
     flushes_at_end=False,
     map_side=True,
 )
+_ROW_FOR_ROW: Final = replace(_ROW_BY_ROW, keeps_rows=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +131,7 @@ class Select(RowNode):
 
     outputs: Mapping[str, str | Computation]
     verb = "select"
-    traits = _ROW_BY_ROW
+    traits = _ROW_FOR_ROW
     rows_per_row = 1.0
 
     def __post_init__(self) -> None:
@@ -209,7 +210,7 @@ class MapBatches(RowNode):
     """The columns of the answers, if the user named them; otherwise the function is tried."""
 
     verb = "map_batches"
-    traits = _ROW_BY_ROW
+    traits = _ROW_FOR_ROW
     rows_per_row = 1.0
 
     def __post_init__(self) -> None:

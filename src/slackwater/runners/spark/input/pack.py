@@ -16,7 +16,6 @@ from pyspark import TaskContext
 
 from slackwater.operators.heartbeats.arrival_statistics import CountArrivals
 from slackwater.operators.replicas.replica_names import ReplicaName, ReplicaNames, Span
-from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.runners.spark.input.partitioner import Partitioner
 from slackwater.runners.spark.input.preaggregate import MapSideGroups
@@ -192,7 +191,7 @@ def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
             () if plan.columns is None else plan.columns[pipeline.entry],
             pipeline.where,
             chunk_rows,
-            pipeline.entry.replica_column if isinstance(pipeline.entry, LatenessStep) else None,
+            pipeline.replica_column,
             pipeline.windowing,
             None if pipeline.summed_up is None else MapSideGroups(pipeline.summed_up.groups),
             None if pipeline.heartbeats is None else pipeline.heartbeats.settings,

@@ -29,7 +29,7 @@ from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
 from slackwater.plan.nodes.heartbeats import HeartbeatsInShards
 from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.preaggregating import PreaggregatedRows
-from slackwater.plan.nodes.rows import AssignWindow, Select, Where
+from slackwater.plan.nodes.rows import AssignWindow
 from slackwater.plan.rewrites.optimizer import optimized_for_spark
 from slackwater.policies.cadence import CadenceUnit
 from slackwater.runners.snapshot import describe_steps
@@ -69,7 +69,12 @@ class InputPipeline:
         """The first steps that Spark may do itself: with heartbeats none that leaves out rows, which must count."""
         if self.heartbeats is None:
             return self.steps
-        return tuple(takewhile(lambda step: isinstance(step, Select), self.steps))
+        return tuple(takewhile(lambda step: step.traits.keeps_rows, self.steps))
+
+    @property
+    def replica_column(self) -> str | None:
+        """The column that distinguishes replicas, where one does."""
+        return self.entry.replica_column if isinstance(self.entry, LatenessStep) else None
 
     @property
     def where(self) -> str:
@@ -176,7 +181,7 @@ def _refuse_filters(step: LatenessStep) -> None:
         (node,) = node.inputs
     if not isinstance(node, HeartbeatsInShards):
         raise _holds_rows(step, node)
-    filtering = next((one for one in way if isinstance(one, Where)), None)
+    filtering = next((one for one in way if not one.traits.keeps_rows), None)
     if filtering is not None and step.lateness.has_patience:
         facts = {"step": step.line, "filter": filtering.line}
         hint = "filter what in_bands() gives; or keep the columns that origin= and arrived= name, and leave ahead= out"
