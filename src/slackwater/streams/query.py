@@ -46,8 +46,8 @@ class Query:
     """One or more streams running together in process; what they share runs once.
 
     It says the same as `SparkQuery` with the same words: `work()` does what can be done now, `wait()` goes on until it
-    has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()` and
-    `counters()` show how it stands. Only on Spark are there `spark` and `id`, the handle and the mark of a query that
+    has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()`, `counters()`
+    and `why()` show how it stands. Only on Spark are there `spark` and `id`, the handle and the mark of a query that
     runs elsewhere, and `last_micro_batch`: in process rows go on as they come.
 
     `on_late` takes the rows that come too late, `on_left_out` those that a merge of replicas leaves out. A plan that
