@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _MOST_NAMED: Final = 100
 """So many sources that broke bounds are named, those first that did it most often: metrics must stay small."""
 
+_IN_PROCESS_ONLY: Final = {"estimate", "origins", "more_origins"}
+"""What steps say that do not run on Spark."""
+
 
 def reasons_of(graph: OperatorGraph, look_again_at: Instant | None) -> str:
     """What the steps of a shard say, which looks at the clock again at an instant though no row comes, or does not."""
@@ -40,7 +43,8 @@ def reasons_of(graph: OperatorGraph, look_again_at: Instant | None) -> str:
 
 def _form(why: Why, broken: Mapping[str, BrokenBounds]) -> dict[str, Any]:
     worst = sorted(broken.items(), key=lambda one: (-one[1].rows, one[0]))[:_MOST_NAMED]
-    named = asdict(why) | {"ground": why.ground.name}
+    named = {name: value for name, value in asdict(why).items() if name not in _IN_PROCESS_ONLY}
+    named |= {"ground": why.ground.name}
     return named | {"broken": {source: tuple(what) for source, what in worst}}
 
 
