@@ -203,8 +203,8 @@ class Bounds:
         """Learn from the rows how long to wait for nearly all of them, while the query runs.
 
         It starts from the patience beside it (or a delay by the clock), and comes down as rows show that less is
-        enough. When more rows were late than asked for it goes back, until they are no more than that again. Each
-        source that has sent enough has bounds of its own. `why()` and the counters show how many rows were late by it.
+        enough. When more rows were late than asked for it goes back, until they are no more than that again. Sources
+        that show less than others are waited for by less. `why()` and the counters show how many rows were late by it.
 
         - `loss`: the share of rows that may be late, of those that the patience alone would have kept.
         - `after`: how long after a row others are compared with it, too; several make it sooner in silence.

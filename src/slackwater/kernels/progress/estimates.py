@@ -19,7 +19,19 @@ from typing import TYPE_CHECKING, Final
 
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.progress.decayed_histogram import NO_BUCKET, bucket_beyond_which, bucket_of, halve, upper_edge
-from slackwater.kernels.progress.heartbeats import DELAY, DELTA, GRID, NEWEST, NONE, OVERALL, OWN, SOURCES, UNSEEN
+from slackwater.kernels.progress.heartbeats import (
+    DELAY,
+    DELTA,
+    FROM_FIRST_ROW,
+    GRID,
+    NEWEST,
+    NONE,
+    OVERALL,
+    OWN,
+    SOURCES,
+    UNSEEN,
+    WAITED_FOR,
+)
 from slackwater.kernels.saturating import GREATEST, LEAST, plus
 
 if TYPE_CHECKING:
@@ -45,10 +57,9 @@ DECLARED_OVERALL: Final = 11
 DECLARED_BINDING: Final = 12
 BY_TIME: Final = 13  # whether the window of Figure 4 counts ticks
 ADAPTS: Final = 14
-SINCE: Final = 15  # the time of the first row, or of the last that was further ahead of all before it than the start
+SINCE: Final = 15  # the time of the first row
 START: Final = 16  # the length that shares come down from
-NEWEST_BEFORE: Final = 17  # the greatest time before this tick
-NUMBERS: Final = 18
+NUMBERS: Final = 17
 
 # The same that are no whole numbers.
 LOSS: Final = 0
@@ -176,6 +187,20 @@ def apply_cells(cells: Floats, source: int, rules: Table, sources: Table, number
         _apply(kind, source, delta, rules, sources, numbers, aside)
 
 
+@kernel(f"boolean(int64, {_T2}, {_T2})")
+def is_new(source: int, sources: Table, aside: Table) -> bool:
+    """Whether nothing was learnt yet of a source that nobody waits for before it has come."""
+    return aside[SENT, source] == 0 and sources[WAITED_FOR, source] == FROM_FIRST_ROW
+
+
+@kernel(f"void({_F3}, int64)")
+def begin_with_all(cells: Floats, source: int) -> None:
+    """Let a source begin with the estimates of all: what has not come yet is as those that have."""
+    for kind in range(len(cells)):
+        cells[kind, ESTIMATE, source] = cells[kind, ESTIMATE, UNSEEN]
+        cells[kind, LENGTH_OF_WINDOW, source] = cells[kind, LENGTH_OF_WINDOW, UNSEEN]
+
+
 # ---- shares ---------------------------------------------------------------------------------------------------------
 
 
@@ -238,19 +263,81 @@ def settle(
 def apply_shares(
     source: int, everything: Table, rules: Table, sources: Table, numbers: Table, aside: Table, slots: Table
 ) -> None:
-    """Let what a source keeps hold for it, or what all keep where it has not sent enough; nothing if taken back."""
-    # What is as far behind as it may be cannot have come yet, soon after the beginning or after a pause as long.
+    """Let what all sources keep hold for a source, or what it keeps itself if that is less; nothing if taken back."""
+    # What is as far behind as it may be cannot have come yet, soon after the beginning.
     seen_enough = numbers[COUNTED] > 0 and everything[NEWEST] >= plus(numbers[SINCE], numbers[START])
     for kind in range(slots.shape[1] - FIRST_ESTIMATE):
         delta = NONE
         if seen_enough and not numbers[TAKEN_BACK]:
-            own = aside[SLOT, source]
-            delta = slots[own, FIRST_ESTIMATE + kind] if own != NONE else NONE
-            delta = slots[0, FIRST_ESTIMATE + kind] if delta == NONE else delta
+            # Who is further behind than nearly all rows of all sources is not waited for by more than these are.
+            own, delta = aside[SLOT, source], slots[0, FIRST_ESTIMATE + kind]
+            if own != NONE and slots[own, FIRST_ESTIMATE + kind] != NONE:
+                delta = min(delta, slots[own, FIRST_ESTIMATE + kind])
         _apply(kind, source, delta, rules, sources, numbers, aside)
 
 
 # ---- a row ----------------------------------------------------------------------------------------------------------
+
+
+@kernel(f"void(int64, int64, int64, {_T1}, {_T3}, {_T2}, {_T2}, {_T1}, {_F1}, {_T1}, {_T2}, {_F3})")
+def _learn_skew(
+    source: int,
+    time: int,
+    tick: int,
+    everything: Table,
+    rules: Table,
+    kinds: Table,
+    sources: Table,
+    numbers: Table,
+    floats: Floats,
+    before: Table,
+    aside: Table,
+    cells: Floats,
+) -> None:
+    """Figure 4, for all kinds of bounds: of all sources, and of this one."""
+    if is_new(source, sources, aside):
+        begin_with_all(cells, source)
+    aside[SENT, source] += 1
+    for kind in range(len(before)):
+        shown = float(max(_shown(kind, source, time, tick, everything, kinds, numbers, before, aside), 0))
+        _take_estimate(cells[kind], UNSEEN, shown, tick, numbers, floats)
+        _take_estimate(cells[kind], source, shown, tick, numbers, floats)
+    apply_cells(cells, UNSEEN, rules, sources, numbers, aside)
+    apply_cells(cells, source, rules, sources, numbers, aside)
+
+
+@kernel(f"void(int64, int64, int64, {_T1}, {_T2}, {_T1}, {_F1}, {_T1}, {_T2}, {_F3}, {_F2}, {_T2})")
+def _learn_share(
+    source: int,
+    time: int,
+    tick: int,
+    everything: Table,
+    kinds: Table,
+    numbers: Table,
+    floats: Floats,
+    before: Table,
+    aside: Table,
+    weights: Floats,
+    totals: Floats,
+    slots: Table,
+) -> None:
+    """Count what a row shows in the histogram of all sources, and in that of its own if there is one."""
+    own = aside[SLOT, source]
+    for kind in range(len(before)):
+        shown = _shown(kind, source, time, tick, everything, kinds, numbers, before, aside)
+        if shown == NONE:
+            continue
+        bucket = bucket_of(shown, numbers[SHIFT])
+        weights[0, kind, bucket] += 1
+        totals[0, kind] += 1
+        if own != NONE:
+            weights[own, kind, bucket] += 1
+            totals[own, kind] += 1
+    _finish_row(0, numbers, floats, weights, totals, slots)
+    if own != NONE:
+        _finish_row(own, numbers, floats, weights, totals, slots)
+    else:
+        _give_slot(source, numbers, aside, slots)
 
 
 @kernel(
@@ -274,38 +361,20 @@ def learn(
     slots: Table,
 ) -> None:
     """Learn from a row, before it counts itself; and whether it was late by an estimate."""
-    by_shares = numbers[BY_SHARES]
-    if time > numbers[DECLARED_OVERALL]:
+    lost_anyway = time <= numbers[DECLARED_OVERALL]
+    if not lost_anyway:
         late = time <= everything[OVERALL]
-        newest = numbers[NEWEST_BEFORE]
-        if numbers[COUNTED] == 0 or (newest != LEAST and time > plus(newest, numbers[START])):
+        if numbers[COUNTED] == 0:
             numbers[SINCE] = time
         numbers[COUNTED] += 1
         numbers[LOST] += late
         floats[RECENT] += 1
         floats[RECENT_LOST] += late
-    elif by_shares:
-        return
-    own = aside[SLOT, source]
-    for kind in range(len(before)):
-        shown = _shown(kind, source, time, tick, everything, kinds, numbers, before, aside)
-        if not by_shares:
-            shown = max(shown, 0)
-            _take_estimate(cells[kind], UNSEEN, float(shown), tick, numbers, floats)
-            _take_estimate(cells[kind], source, float(shown), tick, numbers, floats)
-        elif shown != NONE:
-            bucket = bucket_of(shown, numbers[SHIFT])
-            weights[0, kind, bucket] += 1
-            totals[0, kind] += 1
-            if own != NONE:
-                weights[own, kind, bucket] += 1
-                totals[own, kind] += 1
-    if not by_shares:
-        apply_cells(cells, UNSEEN, rules, sources, numbers, aside)
-        apply_cells(cells, source, rules, sources, numbers, aside)
-        return
-    _finish_row(0, numbers, floats, weights, totals, slots)
-    if own != NONE:
-        _finish_row(own, numbers, floats, weights, totals, slots)
-    else:
-        _give_slot(source, numbers, aside, slots)
+    if not numbers[BY_SHARES]:
+        _learn_skew(
+            source, time, tick, everything, rules, kinds, sources, numbers, floats, before, aside, cells
+        )  # fmt: skip
+    elif not lost_anyway:
+        _learn_share(
+            source, time, tick, everything, kinds, numbers, floats, before, aside, weights, totals, slots
+        )  # fmt: skip

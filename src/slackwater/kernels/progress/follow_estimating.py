@@ -18,7 +18,9 @@ from slackwater.kernels.progress.estimates import (
     DECLARED_OVERALL,
     DECLARED_SENDER,
     DECLARED_SET_BY,
-    NEWEST_BEFORE,
+    apply_cells,
+    begin_with_all,
+    is_new,
     learn,
     settle,
 )
@@ -30,7 +32,6 @@ from slackwater.kernels.progress.heartbeats import (
     HEARTBEAT,
     HIGH_WATER,
     LAST_TICK,
-    NEWEST,
     NONE,
     OVERALL,
     OWN,
@@ -86,7 +87,7 @@ def evaluate_estimating(
     floats: Floats,
     before: Table,  # noqa: ARG001 - all tables are handed on together
     aside: Table,
-    cells: Floats,  # noqa: ARG001 - as above
+    cells: Floats,
     weights: Floats,
     totals: Floats,
     slots: Table,
@@ -95,6 +96,11 @@ def evaluate_estimating(
     """Find the heartbeats at the end of a tick: by declared bounds alone, and by all."""
     if numbers[BY_SHARES]:
         settle(everything, rules, sources, numbers, floats, aside, weights, totals, slots)
+    else:
+        for j in range(everything[SOURCES]):
+            if is_new(j, sources, aside):
+                begin_with_all(cells, j)
+                apply_cells(cells, j, rules, sources, numbers, aside)
     declared = numbers[DECLARED]
     _change_sides(everything, sources, numbers, aside)
     evaluate(
@@ -156,7 +162,6 @@ def follow_estimating(
                     found += 1
             if over:
                 break
-            numbers[NEWEST_BEFORE] = everything[NEWEST]
             _begin_tick(tick, numbers[DECLARED], rules, kinds, histories, before)
         stop = row
         while stop < len(times) and ticks[stop] <= tick:

@@ -1,9 +1,9 @@
 """Bounds that all rows keep but a share, learnt while rows come: everything is found anew at each tick, from all rows.
 
 Each row shows how far behind its own source it is, how far behind the furthest of all a while ago, and how far behind
-the clock. Of each of these, the estimate is what no more than a part of the rows exceeds, of all sources and of each
-that has sent enough; rows weigh half as much after every so many. A patience counts besides, and alone while more rows
-were late than asked for: of all so far, or of the recent ones.
+the clock. Of each of these, the estimate is what no more than a part of the rows exceeds, of all sources, or less where
+a source that has sent enough shows less; rows weigh half as much after every so many. A patience counts besides, and
+alone while more rows were late than asked for: of all so far, or of the recent ones.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def by_shares(arrivals: Sequence[Arrival], n: int, until: Tick, chosen: Shares) 
         found.taken_back.append(_broken(found, chosen))
         learnt = [_by_estimates(arrivals, found.counted, j, now, chosen) for j in range(n)]
         newest = _newest(arrivals, None, now)
-        if newest is None or newest <= _since(arrivals, found.counted, chosen) + chosen.patience:
+        if newest is None or newest <= arrivals[found.counted[0]][2] + chosen.patience:
             learnt = [[] for _ in range(n)]  # rows that are as far behind as the patience cannot have come yet
         values = [
             [
@@ -86,16 +86,6 @@ def by_shares(arrivals: Sequence[Arrival], n: int, until: Tick, chosen: Shares) 
             for j in range(n)
         ]
         found.beats.append([max(of_source) for of_source in values])
-    return found
-
-
-def _since(arrivals: Sequence[Arrival], counted: Sequence[int], chosen: Shares) -> Time:
-    """The time of the first row, or of the last that was more than the patience ahead of all that came before."""
-    found = arrivals[counted[0]][2]
-    for tick, _, time in (arrivals[number] for number in counted[1:]):
-        newest = _newest(arrivals, None, tick - 1)
-        if newest is None or time > newest + chosen.patience + 1:
-            found = found if newest is None else time
     return found
 
 
@@ -121,8 +111,8 @@ def _by_estimates(
     kinds += [("clock", 0)] if chosen.clock else []
     found = []
     for kind, wait in kinds:
-        reach = _quantile(arrivals, of_own, kind, wait, chosen)
-        reach = _quantile(arrivals, counted, kind, wait, chosen) if reach is None else reach
+        kept = [_quantile(arrivals, rows, kind, wait, chosen) for rows in (counted, of_own)]
+        reach = min((length for length in kept if length is not None), default=None)
         if reach is None:
             continue
         if kind == "clock":
