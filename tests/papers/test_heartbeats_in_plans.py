@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
+from slackwater.operators.hold import HoldOperator
 from slackwater.runners.in_process import measured_labels
 
 _ROWS = pa.schema({"at": pa.int64(), "k": pa.int64()})
@@ -111,6 +112,19 @@ def test_growth_is_measured_while_the_query_runs(monkeypatch: pytest.MonkeyPatch
     plan.push(1, 20_000, 20_002)
     plan.push(2, 20_005, 20_007)
     assert "hold#1" not in plan.held()
+
+
+def test_rows_that_wait_for_another_input_do_not_count_as_taken() -> None:
+    """S1 runs ahead of S2: what it sent says nothing yet of how many pairs the join makes of it."""
+    plan = _Figure5(sw.Release.by_memory())
+    plan.push(3, *range(5_000))
+    for stream in (1, 2):
+        plan.push(stream, *range(200))
+    plan.push(1, *range(200, 2_200))
+    assert plan.held()["join#1"] == 1_999
+    graph = plan.query._runner._graph
+    holds = [step.operator for step in graph.steps if isinstance(step.operator, HoldOperator)]
+    assert [hold.waits_for for hold in holds] == [(1,), (1,)]
 
 
 @pytest.mark.parametrize("release", [sw.Release.by_query(), _BY_MEMORY, sw.Release.by_memory()])

@@ -16,6 +16,8 @@ from slackwater.runners.spark.shard.shard import Shard
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyspark.sql import SparkSession
+
 _SCHEMA = pa.schema({"at": pa.int64(), "k": pa.int64()})
 _BY_MEMORY = sw.Release.by_memory(growth={"join#1": 3.0})
 
@@ -23,11 +25,11 @@ _BY_MEMORY = sw.Release.by_memory(growth={"join#1": 3.0})
 class _Planned:
     """Figure 5, by a release."""
 
-    def __init__(self, release: sw.Release) -> None:
-        self._release = release
+    def __init__(self, release: sw.Release, late: sw.Late | None = None) -> None:
+        self._release, self._late = release, late or sw.Late.divert()
 
     def __call__(self, raw: list[sw.DisorderedStream]) -> Sequence[Any]:
-        s1, s2, s3 = (stream.sort(patience=4) for stream in raw)
+        s1, s2, s3 = (stream.sort(patience=4, late=self._late) for stream in raw)
         first = s1.join(s2, on="k", within=3).select("k")
         return [first.join(s3, on="k", within=1).release(self._release)]
 
@@ -80,3 +82,18 @@ def test_while_a_source_lags_rows_are_held_and_not_what_is_made_of_them() -> Non
     assert held["memory"]["hold#1"] == held["memory"]["hold#2"] == 35
     assert held["memory"]["join#2"] == 0
     assert held["operator"]["join#2"] == sum(min(i + 3, 34) - max(i - 3, 0) + 1 for i in range(35))
+
+
+def test_on_spark_frames_that_end_give_the_same(session: SparkSession) -> None:
+    """The plan travels to Python workers, holds and all; everything comes out, for the frames end."""
+    rng = Random(7)
+    tables = [
+        pa.table({"at": range(60), "k": [rng.randint(0, 2) for _ in range(60)]}, schema=_SCHEMA) for _ in range(3)
+    ]
+    (expected,) = _Planned(sw.Release.by_operator(), sw.Late.drop())([sw.stream(table, time="at") for table in tables])
+    frames = [sw.stream(session.createDataFrame(table), time="at") for table in tables]
+    (held,) = _Planned(_BY_MEMORY, sw.Late.drop())(frames)
+    rows = expected.run().table
+    found = held.to_spark(shards=3).toArrow().cast(rows.schema)
+    assert rows.num_rows > 100
+    assert sorted(map(str, found.to_pylist())) == sorted(map(str, rows.to_pylist()))
