@@ -43,12 +43,12 @@ _NOT_LOOKED_INTO = {
 
 def _test_files() -> list[Path]:
     files = {file.relative_to(_TESTS).as_posix(): file for file in sorted(_TESTS.rglob("*.py"))}
-    return [file for name, file in files.items() if name not in _NOT_LOOKED_INTO and "runners/spark/" not in name]
+    return [file for name, file in files.items() if name not in _NOT_LOOKED_INTO]
 
 
 @pytest.mark.parametrize("file", _test_files(), ids=lambda file: str(file.relative_to(_TESTS)))
 def test_tests_speak_as_the_code_does(file: Path) -> None:
-    """Names, docstrings and comments; those of the Spark runner are still to be rewritten."""
+    """Names, docstrings and comments."""
     lines = file.read_text(encoding="utf-8").splitlines()
     assert [line.strip() for line in lines if _IN_TESTS.search(line)] == []
 

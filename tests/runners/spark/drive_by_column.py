@@ -36,7 +36,7 @@ _LIVES = {"blue": range(4), None: range(2), "red": range(2, 5)}
 
 
 def files(seed: int) -> list[pa.Table]:
-    """Five files. Times are ten apart, so that no promise falls right behind an event; now and then one is late."""
+    """Five files. Times are ten apart, so that no punctuation falls right behind an event; now and then one is late."""
     rng = Random(seed)
     made: list[list[tuple[int, str, str | None]]] = [[] for _ in range(5)]
     words = [rng.choice("abc") for _ in range(150)]

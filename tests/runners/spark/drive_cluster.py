@@ -75,8 +75,8 @@ class TroubledSink:
             first = context.attemptNumber() == 0
             daemon = os.getppid()
             executor = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
-            with Path(folder, "attempts").open("a") as told:
-                told.write(json.dumps([batch_id, context.attemptNumber(), executor]) + "\n")
+            with Path(folder, "attempts").open("a") as file:
+                file.write(json.dumps([batch_id, context.attemptNumber(), executor]) + "\n")
             if first and trouble == "failure":
                 raise LookupError("no tide table at the first attempt")
             begun = time.monotonic()
@@ -88,8 +88,8 @@ class TroubledSink:
 
 def attempts(folder: str, batch_id: int) -> list[tuple[int, int, int]]:
     """Who did the work of a micro-batch, in the order in which it was done: micro-batch, attempt, process."""
-    told = [json.loads(line) for line in Path(folder, "attempts").read_text().splitlines()]
-    return [tuple(one) for one in told if one[0] == batch_id]
+    attempts = [json.loads(line) for line in Path(folder, "attempts").read_text().splitlines()]
+    return [tuple(one) for one in attempts if one[0] == batch_id]
 
 
 def start_cluster(folder: str) -> str:

@@ -33,12 +33,12 @@ def check(session: SparkSession, folder: Path) -> None:
     assert small.seen(folder / "out").items() >= before.items()
     assert small.numbers(folder / "out") == small.expected(3)
     assert small.numbers(folder / "late") == small.late(3)
-    for sinks, said in (
+    for sinks, failure_text in (
         ({"main": out}, "belongs to another query"),
         ({"main": "viewfs://here/data/x/../out/", "late": out}, "one sink cannot take rows of different columns"),
         ({"main": str(folder / "in/out")}, "would read what it writes itself"),
     ):
-        with pytest.raises(PlanError, match=said):
+        with pytest.raises(PlanError, match=failure_text):
             small.run(session, folder, "another", **sinks)
 
 

@@ -93,7 +93,7 @@ ALL_TIMES: Final = (
     Times(datetime(1969, 12, 31, 23, 0, tzinfo=UTC), timedelta(minutes=2)),
     Times(datetime(2026, 11, 16, tzinfo=UTC), timedelta(microseconds=1)),
 )
-"""Sequence numbers below zero, and beyond what a float can tell; a change of summer time, before 1970, microseconds."""
+"""Sequence numbers below zero, and beyond what a float can hold; a change of summer time, before 1970, microseconds."""
 
 
 def _happened(rng: Random, rows: int, *, all_come_out: bool) -> list[tuple[int, dict[str, Any]]]:
@@ -302,11 +302,11 @@ class Planner:
         )
 
     def replicas(self, one: sw.DisorderedStream, other: sw.DisorderedStream) -> Outputs:
-        """Rows that two sources tell."""
+        """Rows that two sources send."""
         return [sw.merge_replicas(*(self._sorted_patiently(side.select("k", "x", "n")) for side in (one, other)))]
 
     def contradictions(self, one: sw.DisorderedStream, other: sw.DisorderedStream) -> Outputs:
-        """Rows that one of two sources tells, and the other does not."""
+        """Rows that one of two sources sends, and the other does not."""
         replicas = [self._sorted_patiently(side.select("n", "k")) for side in (one, other)]
         return [sw.compare_replicas(*replicas, whole=self._rng.random() < 0.5)]
 
@@ -326,7 +326,7 @@ class Planner:
         return [sw.merge_replicas(*replicas, agreement=self._rng.choice(_AGREEMENTS)).settle()]
 
     def early_answers(self, one: sw.DisorderedStream, other: sw.DisorderedStream) -> Outputs:
-        """Answers that are revised, of one source or of two that tell the same; settled."""
+        """Answers that are revised, of one source or of two that send the same; settled."""
         aggregates, late, alone = self._aggregates(), self._late(), self._rng.random() < 0.5
         patience = self._length(3 if alone else _PATIENT)
         early = [
@@ -383,7 +383,7 @@ class Case:
         if self.shape in (*_TELL_THE_SAME, *_TELL_NEARLY_THE_SAME):
             happened = [happened[0]] * SOURCES
         if self.shape in _TELL_NEARLY_THE_SAME:
-            happened = [[one for one in told if rng.random() < 0.9] for told in happened]
+            happened = [[one for one in sent if rng.random() < 0.9] for sent in happened]
         return [self.times.rows(_arrived(rng, one)) for one in happened]
 
     @cached_property

@@ -60,8 +60,8 @@ def _live(folder: Path, trouble: str, surroundings: dict[str, str]) -> None:
 
 
 def _attempts(folder: Path, micro_batch: int) -> SimpleNamespace:
-    told = [line.strip("[]").split(", ") for line in (folder / "attempts").read_text().splitlines()]
-    its = [(int(attempt), executor) for number, attempt, executor in told if int(number) == micro_batch]
+    lines = [line.strip("[]").split(", ") for line in (folder / "attempts").read_text().splitlines()]
+    its = [(int(attempt), executor) for number, attempt, executor in lines if int(number) == micro_batch]
     return SimpleNamespace(numbers=[number for number, _ in its], executors=[executor for _, executor in its])
 
 

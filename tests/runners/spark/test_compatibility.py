@@ -75,7 +75,7 @@ def test_a_program_that_is_not_there_is_refused(tmp_path: Path) -> None:
         require_fitting_python(str(tmp_path / "python"))
 
 
-def test_a_program_that_says_nothing_of_itself_is_not_judged() -> None:
+def test_a_program_that_says_nothing_of_itself_is_not_looked_at() -> None:
     """It may be a script that starts a Python elsewhere."""
     require_fitting_python("true")
 

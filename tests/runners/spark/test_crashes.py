@@ -330,9 +330,9 @@ def test_stored_state_that_is_damaged_is_noticed(session: SparkSession, tmp_path
     turned = bytes(byte ^ 0xFF for byte in whole[half : half + 20])
     for damaged in (whole[:half], whole[:half] + turned + whole[half + 20 :]):
         stored.write_bytes(damaged)
-        said = _fail(session, tmp_path)
-        assert "the stored state of a query on Spark is damaged or incomplete" in said
-        assert "hint: restore the checkpoint from a copy" in said
+        failure_text = _fail(session, tmp_path)
+        assert "the stored state of a query on Spark is damaged or incomplete" in failure_text
+        assert "hint: restore the checkpoint from a copy" in failure_text
         _assert_written_before(tmp_path, undisturbed, 2)
         stored.write_bytes(whole)
     _run(session, tmp_path)
@@ -368,11 +368,11 @@ def test_a_function_that_fails_stops_the_query_and_is_quoted(
     else:
         column, value = "sum", next(one for one in _sums(undisturbed, 1) if one not in _sums(undisturbed, 0))
     _write(tmp_path, cuts)
-    said = _fail(session, tmp_path, _QUERY.functions(**{function: _failing(column, value)}))
-    assert said.startswith("StepFailed: step ")
-    assert step in said.splitlines()[0]
-    assert f"'{column}': {value}" in said
-    assert said.endswith(f"LookupError: no tide table has {value}\n\nlook elsewhere")
+    failure_text = _fail(session, tmp_path, _QUERY.functions(**{function: _failing(column, value)}))
+    assert failure_text.startswith("StepFailed: step ")
+    assert step in failure_text.splitlines()[0]
+    assert f"'{column}': {value}" in failure_text
+    assert failure_text.endswith(f"LookupError: no tide table has {value}\n\nlook elsewhere")
     _assert_written_before(tmp_path, undisturbed, 1)
     _run(session, tmp_path)
     _assert_whole(tmp_path, undisturbed)
@@ -403,9 +403,9 @@ def test_a_query_whose_workers_die_every_time_fails_and_goes_on(
 ) -> None:
     """It says what happened, and writes nothing of the micro-batch until workers live."""
     users = _QUERY.functions(on_rows=_deadly(until=tmp_path / "mended"))
-    said = _fail(session, _write(tmp_path, _cuts(_FILES)), users)
-    assert "a Python worker of a query on Spark was killed, or crashed" in said
-    assert "hint: start it again" in said
+    failure_text = _fail(session, _write(tmp_path, _cuts(_FILES)), users)
+    assert "a Python worker of a query on Spark was killed, or crashed" in failure_text
+    assert "hint: start it again" in failure_text
     _assert_written_before(tmp_path, undisturbed, 1)
     (tmp_path / "mended").touch()
     _run(session, tmp_path, users)

@@ -64,7 +64,7 @@ _MORE_CONNECT = range(600, 620)
 _PATIENT_SECONDS = 120
 
 _IN_ORDER = ("rows_in_order", "refusals", "bands_of_events")
-"""Plans that promise an order to the last row: ties as they came."""
+"""Plans that give an order to the last row: ties as they came."""
 
 
 def _seeds(always: Sequence[int], at_night: Sequence[int]) -> list[Any]:
@@ -194,8 +194,8 @@ def _assert_stream(case: Any, folder: Path) -> None:
     """What the sinks have is what the cuts release; where one process fails, so does Spark, at the same micro-batch."""
     expected = _Expected(case)
     failed = folder / "stream failed"
-    said = failed.read_text() if failed.exists() else None
-    assert said == expected.failure, f"{said}\ninstead of\n{expected.failure}\n{expected}"
+    failure_text = failed.read_text() if failed.exists() else None
+    assert failure_text == expected.failure, f"{failure_text}\ninstead of\n{expected.failure}\n{expected}"
     rounds = expected.rounds if expected.failure else expected.rounds[:-1]  # a stream is not flushed
     numbers = {
         output: sorted(int(f.stem) for f in (folder / "stream" / output).glob("*")) for output in expected.outputs

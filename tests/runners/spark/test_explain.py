@@ -78,7 +78,7 @@ def _table() -> sw.DisorderedStream:
 
 @pytest.mark.parametrize("name", _PLANS)
 def test_a_plan_is_explained_without_a_session(name: str) -> None:
-    """Shards, the columns that decide and why; which steps Spark would take over, only a DataFrame can tell."""
+    """Shards, the columns that decide and why; which steps Spark would take over, only a DataFrame shows."""
     assert _PLANS[name](_table()).explain("spark", shards=4) + "\n" == _snapshot(name)
 
 

@@ -45,12 +45,12 @@ def _fails(session: SparkSession, folder: Path, **options: Any) -> str:
     """Run the query, which fails; return what it says, without any stack trace."""
     with pytest.raises(RunError) as failure:
         _run(session, folder, **options)
-    said = str(failure.value)
-    assert "Traceback" not in said
-    assert "\n\tat " not in said
-    assert len(said.splitlines()) < 12, said
-    assert "hint: " in said
-    return said
+    failure_text = str(failure.value)
+    assert "Traceback" not in failure_text
+    assert "\n\tat " not in failure_text
+    assert len(failure_text.splitlines()) < 12, failure_text
+    assert "hint: " in failure_text
+    return failure_text
 
 
 def _assert_all_once(folder: Path, files: int) -> None:
@@ -89,8 +89,8 @@ def test_a_driver_that_was_thought_dead_is_refused_when_it_writes_again(
         assert driver.wait(_PATIENT_SECONDS) != 0
     finally:
         _KILLING.kill_all_of(driver)
-    said = (tmp_path / "log").read_text().rpartition("Superseded: ")[2]
-    assert said.startswith("the folder of a sink was taken over")
+    failure_text = (tmp_path / "log").read_text().rpartition("Superseded: ")[2]
+    assert failure_text.startswith("the folder of a sink was taken over")
     assert _SMALL.seen(tmp_path / "late") == before
 
 
@@ -101,7 +101,7 @@ def _wait_until(happened: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_two_drivers_in_one_micro_batch_are_told_apart(session: SparkSession, tmp_path: Path) -> None:
+def test_two_drivers_in_one_micro_batch_are_distinguished(session: SparkSession, tmp_path: Path) -> None:
     """Whoever comes second to note that a micro-batch is done stops, and so does one that finds a newer start."""
     _bring(tmp_path, range(2))
     commits = tmp_path / "checkpoint/commits"
@@ -111,8 +111,8 @@ def test_two_drivers_in_one_micro_batch_are_told_apart(session: SparkSession, tm
         if batch_id == 1:
             shutil.copy(commits / "0", commits / "1")
 
-    said = _fails(session, tmp_path, main=another_is_faster)
-    assert said.startswith("another driver works on this checkpoint\n"), said
+    failure_text = _fails(session, tmp_path, main=another_is_faster)
+    assert failure_text.startswith("another driver works on this checkpoint\n"), failure_text
     (commits / "1").unlink()
 
     def another_starts(rows: Any, batch_id: int) -> None:  # noqa: ARG001 - whatever the number is
@@ -121,9 +121,9 @@ def test_two_drivers_in_one_micro_batch_are_told_apart(session: SparkSession, tm
         record.write_text(json.dumps({**json.loads(record.read_text()), "run": "another", "epoch": 7}))
 
     _bring(tmp_path, [2])
-    said = _fails(session, tmp_path, main=another_starts)
-    assert said.startswith("another driver has taken over this checkpoint\n"), said
-    assert "newest start  7" in said
+    failure_text = _fails(session, tmp_path, main=another_starts)
+    assert failure_text.startswith("another driver has taken over this checkpoint\n"), failure_text
+    assert "newest start  7" in failure_text
     _run(session, tmp_path, main=lambda rows, _: rows.count())
     assert _SMALL.numbers(tmp_path / "late") == _SMALL.late(3)
 
@@ -173,9 +173,11 @@ def test_a_disk_that_is_full_stops_the_query_until_there_is_room(
         _run(session, tmp_path, **options)
         _bring(tmp_path, range(1, 3))
         ballast = _fill(disk, 0 if full == "checkpoint while it starts" else 8_192)
-        said = _fails(session, tmp_path, **options)
-        assert "cannot be written" in said or said.startswith("no space is left where a query on Spark writes\n"), said
-        assert "No space left on device" in said
+        failure_text = _fails(session, tmp_path, **options)
+        assert "cannot be written" in failure_text or failure_text.startswith(
+            "no space is left where a query on Spark writes\n"
+        ), failure_text
+        assert "No space left on device" in failure_text
         ballast.unlink()
         _run(session, tmp_path, **options)
         out = disk / "out" if full == "sink" else tmp_path / "out"
@@ -188,9 +190,9 @@ def test_a_checkpoint_that_is_read_only_is_refused_before_spark_starts(session: 
     with _disk(tmp_path / "disk", "4m") as disk:
         _bring(tmp_path, [0])
         _remount(disk, "ro")
-        said = _fails(session, tmp_path, checkpoint="disk/checkpoint")
-        assert said.startswith("the checkpoint cannot be written\n")
-        assert "Read-only file system" in said
+        failure_text = _fails(session, tmp_path, checkpoint="disk/checkpoint")
+        assert failure_text.startswith("the checkpoint cannot be written\n")
+        assert "Read-only file system" in failure_text
         assert not (tmp_path / "out").exists()
         _remount(disk, "rw")
         _run(session, tmp_path, "disk/checkpoint")
@@ -210,9 +212,11 @@ def test_source_files_that_are_corrupt_gone_or_of_other_columns_stop_the_query(
     whole = file.read_bytes()
 
     def assert_says(words: str) -> None:
-        said = _fails(session, tmp_path, kind=kind)
-        assert said.startswith(("a file of a source cannot be read\n", "a source could not be read\n", words)), said
-        assert "1.parquet" in said
+        failure_text = _fails(session, tmp_path, kind=kind)
+        assert failure_text.startswith(
+            ("a file of a source cannot be read\n", "a source could not be read\n", words)
+        ), failure_text
+        assert "1.parquet" in failure_text
         assert not (tmp_path / "out/batch_id=1").exists()
 
     file.write_bytes(whole[: len(whole) // 2])
@@ -268,9 +272,9 @@ def test_offsets_that_are_damaged_stop_the_query(session: SparkSession, tmp_path
         for damage, damaged in _DAMAGE.items():
             sums.unlink(missing_ok=True)
             file.write_bytes(damaged(kept[file]))
-            said = _fails(session, tmp_path)
-            assert said.startswith("a file of the checkpoint is damaged\n"), (log, damage, said)
-            assert f"{file.as_uri()}\n" in said, (log, damage, said)
+            failure_text = _fails(session, tmp_path)
+            assert failure_text.startswith("a file of the checkpoint is damaged\n"), (log, damage, failure_text)
+            assert f"{file.as_uri()}\n" in failure_text, (log, damage, failure_text)
         for one, content in kept.items():
             one.write_bytes(content)
     lost = tmp_path / "checkpoint/sources/0/1"
@@ -305,9 +309,12 @@ def test_another_plan_and_another_version_are_refused_before_spark_starts(
         start(timeout="1s")
     record = tmp_path / "checkpoint/_slackwater/query.json"
     whole = record.read_text()
-    for name, said in (("state", "a format version that this release cannot read"), ("format", "by another version")):
+    for name, failure_text in (
+        ("state", "a format version that this release cannot read"),
+        ("format", "by another version"),
+    ):
         record.write_text(json.dumps({**json.loads(whole), name: 99}))
-        with pytest.raises(PlanError, match=rf"(?s){said}.*99"):
+        with pytest.raises(PlanError, match=rf"(?s){failure_text}.*99"):
             start()
     record.write_text(whole[:20])
     with pytest.raises(RunError, match=r"(?s)owner file of a folder is damaged.*restore"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-_TELLS = """
+_PROGRAM = """
 import os, sys
 found = any(path.endswith("runners/spark") for path in sys.path)
 print(os.environ["TIDE"], os.getcwd(), sys.argv[1:], "pyarrow" in sys.modules, found)
@@ -21,17 +21,17 @@ sys.exit(int("slack" in sys.argv))
 """
 
 
-def _told(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    (folder / "tells.py").write_text(_TELLS)
+def _run(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(_PROGRAM)
     env = {**os.environ, "TIDE": "ebb", "PYTHONPATH": str(folder)}
-    command = [str(python), "-m", "tells", *arguments]
+    command = [str(python), "-m", "program", *arguments]
     return subprocess.run(command, input="flood", env=env, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
 
 
 def test_a_fork_has_the_files_folder_and_surroundings_of_whoever_asks(forked_python: Path, tmp_path: Path) -> None:
     """It has imported what workers need, and finds the modules that they would."""
-    told = _told(forked_python, tmp_path, "neap")
-    assert (told.stdout, told.stderr) == (f"ebb {tmp_path} ['neap'] True False\n", "flood")
+    done = _run(forked_python, tmp_path, "neap")
+    assert (done.stdout, done.stderr) == (f"ebb {tmp_path} ['neap'] True False\n", "flood")
 
 
 def test_a_fork_ends_with_whoever_asked_and_the_other_way_round(forked_python: Path, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_without_a_server_the_real_python_does_it(forked_python: Path, tmp_path:
     script = forked_python.read_text().replace(str(forked_python.parent / "server"), str(tmp_path / "nowhere"))
     shutil.copy(forked_python, tmp_path / "python")
     (tmp_path / "python").write_text(script)
-    told = _told(tmp_path / "python", tmp_path, "slack")
-    assert (told.returncode, told.stdout) == (1, f"ebb {tmp_path} ['slack'] False False\n")
+    done = _run(tmp_path / "python", tmp_path, "slack")
+    assert (done.returncode, done.stdout) == (1, f"ebb {tmp_path} ['slack'] False False\n")
     command = [str(forked_python), "-c", "import sys; print('pyarrow' in sys.modules)"]
     assert subprocess.check_output(command, text=True) == "False\n"  # noqa: S603

@@ -74,7 +74,7 @@ def _tables(plan: str, source: int) -> list[pa.Table]:
         rows = 300
         at = 60 * number + np.arange(rows) // 5 - random.integers(0, 150, rows) * (random.random(rows) < 0.1)
         words = np.array([None, "", "ebb", "flood", "neap"], dtype=object)[random.integers(0, 5, rows)]
-        if plan == "by column":  # replicas that come and go, and tell the same
+        if plan == "by column":  # replicas that come and go, and send the same
             words = np.array(["blue", "green", "red"], dtype=object)[(random.integers(0, 2, rows) + number // 3) % 3]
             n = at // 3
         else:

@@ -148,7 +148,7 @@ def test_shards_together_give_what_one_process_gives(
 
 
 @given(seed=st.integers(0, 10**6), shards=st.sampled_from([1, 3, 8]), cuts=st.integers(1, 6), store=st.booleans())
-def test_shards_judge_rows_as_one_process_does_whatever_replicas_tell(
+def test_shards_find_the_late_rows_of_one_process_whatever_replicas_send(
     seed: int, shards: int, cuts: int, store: bool
 ) -> None:
     """The same rows are late, by the same bounds, after every micro-batch."""
@@ -170,7 +170,7 @@ def test_shards_judge_rows_as_one_process_does_whatever_replicas_tell(
 def test_in_shards_a_replica_takes_over_whatever_the_cuts(
     seed: int, shards: int, overlap: int, cuts: int, store: bool
 ) -> None:
-    """All that anybody has told goes out, while the query runs: up to two patiences behind the one that goes on."""
+    """All that anybody has sent goes out, while the query runs: up to two patiences behind the one that goes on."""
     rng, dies, ends = Random(seed), 40, 70
     rows = [{"at": at, "k": "abc"[at % 3], "x": None, "replica": "blue"} for at in range(dies + 1)]
     both = [{**row, "replica": "green"} for row in rows[dies + 1 - max(overlap, 0) :]]
@@ -248,7 +248,7 @@ def _late(rows: Counter[str]) -> Counter[str]:
 
 @given(seed=st.integers(0, 10**6), cuts=st.integers(1, 5))
 def test_all_shards_know_the_same_of_all_replicas(seed: int, cuts: int) -> None:
-    """Also those of which they have no row: how far each has come, and from when on it tells everything."""
+    """Also those of which they have no row: how far each has come, and from when on it has everything."""
     rng = Random(seed)
     plan = shard_plan(_merged, [_SCHEMA], 8)
     shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
@@ -262,9 +262,9 @@ def test_all_shards_know_the_same_of_all_replicas(seed: int, cuts: int) -> None:
                 pass
             state = shard.snapshot()["merge_replicas#1"]
             assert isinstance(state, ByColumnState)
-            told_from = tuple(replica.complete_from for replica in state.merge.replicas)
-            judged = tuple((one.high_water, one.punctuated_high_water) for one in state.punctuators)
-            known.add((state.names, judged, told_from, state.alone_from, state.gaps))
+            complete_from = tuple(replica.complete_from for replica in state.merge.replicas)
+            high_waters = tuple((one.high_water, one.punctuated_high_water) for one in state.punctuators)
+            known.add((state.names, high_waters, complete_from, state.alone_from, state.gaps))
         assert len(known) == 1
 
 
@@ -340,7 +340,7 @@ def test_a_merge_is_stored_and_read_with_its_names() -> None:
 
 
 def test_a_timeout_is_refused() -> None:
-    """A replica that has died would go on promising by the clock."""
+    """A replica that has died would go on punctuating by the clock."""
     with pytest.raises(PlanError, match="a dead replica would keep advancing"):
         IdleTimeout.in_plan(shard_plan(_merged, [_SCHEMA], 2), 1_000)
 
@@ -404,10 +404,10 @@ def _as_counter(rows: pa.Table) -> Counter[str]:
     return Counter(map(str, rows.to_pylist()))
 
 
-def _assert_all_events(told: pa.Table) -> None:
+def _assert_all_events(sent: pa.Table) -> None:
     """Each event once; those apart that are late in a stream: where all rows come at once they are not."""
-    assert told.column_names == ["at", "k"]
-    times = [row["at"].microsecond for row in told.to_pylist() if row["k"] != "late"]
+    assert sent.column_names == ["at", "k"]
+    times = [row["at"].microsecond for row in sent.to_pylist() if row["k"] != "late"]
     assert sorted(times) == list(range(0, 1_500, 10))
 
 
@@ -429,9 +429,9 @@ def test_a_frame_that_ends_gives_every_event_once(session: SparkSession, tmp_pat
 
 def test_a_query_writes_what_its_merge_leaves_out(session: SparkSession, tmp_path: Path) -> None:
     """Two replicas that share every tenth row, by column and as streams of their own: all are there, and it warns."""
-    told = [(at, "blue") for at in range(3_000) if at % 10 == 0 or at % 2]
-    told += [(at, "green") for at in range(3_000) if at % 2 == 0]
-    rows = [{"at": datetime.fromtimestamp(at, UTC), "k": f"{at}", "replica": who} for at, who in told]
+    sent = [(at, "blue") for at in range(3_000) if at % 10 == 0 or at % 2]
+    sent += [(at, "green") for at in range(3_000) if at % 2 == 0]
+    rows = [{"at": datetime.fromtimestamp(at, UTC), "k": f"{at}", "replica": who} for at, who in sent]
     drive_by_column.write(tmp_path / "in", [pa.Table.from_pylist(rows, drive_by_column.SCHEMA)])
     columns = "at timestamp, k string, replica string"
     frame = session.readStream.schema(columns).parquet(str(tmp_path / "in"))
@@ -452,7 +452,7 @@ def test_a_query_writes_what_its_merge_leaves_out(session: SparkSession, tmp_pat
         main, left_out = (_all_rows(folder / output) for output in ("main", "left_out"))
         progress = query.last_micro_batch()
         assert len(left_out) == progress["contradicted_total"] + progress["passed_over_total"] > 0, name
-        assert len(told) == len(main) + len(left_out) + progress["duplicates_total"]
+        assert len(sent) == len(main) + len(left_out) + progress["duplicates_total"]
         assert "hardly share any rows" in progress["warning"]
 
 

@@ -238,7 +238,7 @@ def _banded(stream: sw.DisorderedStream, **options: Any) -> sw.PatienceBands:
     return stream.tumbling("50us").group_by("word").in_bands("10us", "40us", "90us", n=sw.count(), **options)
 
 
-def test_replicas_of_a_stream_are_told_once(session: SparkSession, tmp_path: Path) -> None:
+def test_replicas_of_a_stream_are_sent_once(session: SparkSession, tmp_path: Path) -> None:
     """Two streaming frames with the same rows, one behind the other, spread over shards by whole rows."""
     cuts = _Cuts.seeded(9, cuts=3, rows=900)
     for name, one in zip(("blue", "green"), _two(cuts), strict=True):
@@ -360,8 +360,8 @@ def test_a_query_that_is_started_again_leaves_no_earlier_copy_in_memory(session:
         from slackwater.runners.spark.state import segment_cache as resident
 
         # Its own is taken out while it works; what is left of the same plan is of another life.
-        with kept.open("a") as told:
-            told.write(f"{sum('patience=43us' in str(place) for place in resident._resident)}\n")
+        with kept.open("a") as file:
+            file.write(f"{sum('patience=43us' in str(place) for place in resident._resident)}\n")
         return pa.array([True] * counts.num_rows)
 
     cuts = _Cuts.seeded(8, cuts=6)
@@ -528,7 +528,7 @@ def _flush(session: SparkSession, folder: Path, write: Callable[[DataFrame, int]
 def test_a_query_is_flushed_at_its_end_once_and_is_over(session: SparkSession, tmp_path: Path) -> None:
     """It fails while it is flushed, and is started again: windows that were open come out, each once.
 
-    Its totals count from its first life on; what is complete is said in words.
+    Its totals count from its first life on; what is complete is given in words.
     """
     cuts, fail = _Cuts.seeded(8, cuts=3), [True]
     written: dict[int, dict[str, list[Any]]] = {}
@@ -623,7 +623,7 @@ def test_a_row_without_a_time_stops_the_query_and_is_named(session: SparkSession
 
 
 @pytest.mark.parametrize(
-    ("options", "late", "said"),
+    ("options", "late", "failure_text"),
     [
         ({"every": sw.Every.rows(10)}, "late", "once for each micro-batch"),
         ({"every": sw.Every.batch()}, None, "nobody takes them"),
@@ -631,14 +631,14 @@ def test_a_row_without_a_time_stops_the_query_and_is_named(session: SparkSession
     ],
 )
 def test_what_cannot_work_is_refused_before_spark_starts(
-    session: SparkSession, tmp_path: Path, options: dict[str, Any], late: str | None, said: str
+    session: SparkSession, tmp_path: Path, options: dict[str, Any], late: str | None, failure_text: str
 ) -> None:
     """With the words of the library."""
     (tmp_path / "in").mkdir()
     ordered = _stream(_streaming(session, tmp_path / "in")).sort(patience=_PATIENCE, **options)
     main = on_spark.FolderSink(str(tmp_path / "main"))
     late_sink = None if late is None else on_spark.FolderSink(str(tmp_path / late))
-    with pytest.raises(PlanError, match=said):
+    with pytest.raises(PlanError, match=failure_text):
         ordered.start(checkpoint=str(tmp_path / "checkpoint"), main=main, late=late_sink)
     assert not (tmp_path / "checkpoint").exists()
 
@@ -663,12 +663,12 @@ def test_streams_and_frames_that_end_have_their_own_calls(session: SparkSession,
 
 def test_the_library_alone_loads_neither_pyspark_nor_java() -> None:
     """Whoever runs in process does not pay for Spark."""
-    said = "import sys, slackwater; print({'pyspark', 'py4j', 'pandas'} & set(sys.modules))"
-    assert subprocess.check_output([sys.executable, "-c", said], text=True) == "set()\n"  # noqa: S603 - our own words
+    program = "import sys, slackwater; print({'pyspark', 'py4j', 'pandas'} & set(sys.modules))"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "set()\n"  # noqa: S603 - our own words
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "failure_text"),
     [
         ({"time": "nowhere"}, r"(?s)names a column that is not there.*asked for +nowhere.*there are +at, n, word"),
         ({"time": "word"}, r"(?s)cannot use the type of a column.*word.*string.*a timestamp, a date or an integer"),
@@ -677,11 +677,11 @@ def test_the_library_alone_loads_neither_pyspark_nor_java() -> None:
     ids=["unknown column", "wrong type", "another kind of time"],
 )
 def test_times_that_a_frame_does_not_have_are_refused_when_a_stream_is_made(
-    session: SparkSession, tmp_path: Path, options: dict[str, Any], said: str
+    session: SparkSession, tmp_path: Path, options: dict[str, Any], failure_text: str
 ) -> None:
     """Of streaming frames and of those that end alike."""
     for frame in (_streaming(session, tmp_path), session.createDataFrame([], _COLUMNS)):
-        with pytest.raises(SchemaMismatch, match=said):
+        with pytest.raises(SchemaMismatch, match=failure_text):
             sw.stream(frame, **options)
 
 

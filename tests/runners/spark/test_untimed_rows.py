@@ -41,7 +41,7 @@ def _sorted(stream: sw.DisorderedStream, patience: int = 6, late: sw.Late | None
     return stream.sort(patience, every=_BATCH, late=late or sw.Late.divert())
 
 
-def _judged_behind(windows: sw.DisorderedStream) -> sw.OrderedStream:
+def _late_behind(windows: sw.DisorderedStream) -> sw.OrderedStream:
     return sw.OrderedStream(Sort(Punctuate(windows.node, Lateness((6,), _BATCH, sw.Late.divert()))))
 
 
@@ -50,8 +50,8 @@ PLANS: dict[str, Callable[[_Streams], Sequence[Any]]] = {
     "sort, late rows dropped": lambda s: [_sorted(s[0], late=sw.Late.drop())],
     "sort, late rows moved": lambda s: [_sorted(s[0], late=sw.Late.adjust())],
     "where and select": lambda s: [_sorted(s[0].where(nw.col("n") % 3 > 0).select("k", m=nw.col("n") + 1))],
-    "windows before the patience": lambda s: [_judged_behind(s[0].tumbling(5))],
-    "overlapping windows before the patience": lambda s: [_judged_behind(s[0].hopping(8, 4))],
+    "windows before the patience": lambda s: [_late_behind(s[0].tumbling(5))],
+    "overlapping windows before the patience": lambda s: [_late_behind(s[0].hopping(8, 4))],
     "counts by key": lambda s: [_sorted(s[0]).tumbling(5).group_by("k").aggregate(n=sw.count())],
     "bands of counts": lambda s: list(s[0].tumbling(5).group_by("k").in_bands(2, 6, 12, every=_BATCH, n=sw.count())),
     "bands, late rows moved": lambda s: list(s[0].in_bands(2, 6, every=_BATCH, late=sw.Late.adjust())),

@@ -44,7 +44,7 @@ def _require_whole(checkpoint: Path) -> None:
     require_whole(_SESSION, Run("query", "run", 1, {}, Place.written(str(checkpoint))))
 
 
-def _said(checkpoint: Path) -> str:
+def _failure_text(checkpoint: Path) -> str:
     with pytest.raises(RunError, match="a file of the checkpoint is damaged") as refusal:
         _require_whole(checkpoint)
     return str(refusal.value)
@@ -66,7 +66,7 @@ def test_what_is_damaged_is_named(tmp_path: Path, name: str, damage: bytes) -> N
     """Empty, cut after a line and within one, without a version, no text."""
     _written(tmp_path)
     (tmp_path / name).write_bytes(damage)
-    assert f"{tmp_path.as_uri()}/{name}\n" in _said(tmp_path)
+    assert f"{tmp_path.as_uri()}/{name}\n" in _failure_text(tmp_path)
 
 
 @pytest.mark.parametrize("number", [10, 11, 12])
@@ -75,12 +75,12 @@ def test_source_logs_are_all_needed_since_the_last_that_has_all_before(tmp_path:
     _written(tmp_path)
     log = tmp_path / f"sources/0/{number}"
     log.write_text("v1")
-    assert f"sources/0/{number}\n" in _said(tmp_path)
+    assert f"sources/0/{number}\n" in _failure_text(tmp_path)
     log.unlink()
     if number == 12:
         _require_whole(tmp_path)
     else:
-        assert "it is missing" in _said(tmp_path)
+        assert "it is missing" in _failure_text(tmp_path)
 
 
 @pytest.mark.parametrize("number", [10, 11])
@@ -89,6 +89,6 @@ def test_offsets_that_lack_a_source_are_named(tmp_path: Path, number: int) -> No
     _written(tmp_path)
     log = tmp_path / f"offsets/{number}"
     log.write_text(log.read_text().rpartition("\n")[0])
-    said = _said(tmp_path)
-    assert f"offsets/{number}\n" in said
-    assert "it lacks a source" in said
+    failure_text = _failure_text(tmp_path)
+    assert f"offsets/{number}\n" in failure_text
+    assert "it lacks a source" in failure_text

@@ -43,7 +43,7 @@ _bring, _run, _files, _numbers, _replay_last = _SMALL.bring, _SMALL.run, _SMALL.
 
 
 def test_another_spelling_of_a_folder_is_no_other_folder(session: SparkSession, tmp_path: Path) -> None:
-    """Main and late rows in one folder replaced each other: of 600 rows 61 were left, and nobody said a word."""
+    """Main and late rows in one folder replaced each other: of 600 rows 61 were left, without a word."""
     _bring(tmp_path, range(2))
     out = tmp_path / "out"
     (tmp_path / "link").symlink_to(out)

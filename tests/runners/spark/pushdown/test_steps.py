@@ -498,7 +498,7 @@ def test_text_that_is_compared_by_a_collation_is_left_to_the_operators(frame: Da
     assert run_natively(collated, source, [Where(source, _col("word").is_null())])[2] == 1
 
 
-def test_names_that_spark_cannot_tell_apart_are_left_to_the_operators(frame: DataFrame) -> None:
+def test_names_that_are_one_to_spark_are_left_to_the_operators(frame: DataFrame) -> None:
     """It does not look at their case."""
     alike = frame.select("at", "large", "tiny").toDF("at", "n", "N")
     source = _source(alike, "at")

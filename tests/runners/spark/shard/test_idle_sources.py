@@ -1,4 +1,4 @@
-"""Sources that are silent: what is promised for them, when to look again, and that all shards decide the same."""
+"""Sources that are silent: how far they are complete, when to look again, and that all shards decide the same."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _heard(rule: IdleTimeout, history: _History) -> SourceActivity:
     return heard
 
 
-def _slow_promises(rule: IdleTimeout, history: _History, now: int) -> dict[int, int]:
+def _slow_punctuations(rule: IdleTimeout, history: _History, now: int) -> dict[int, int]:
     """Count the silence of each source, instant by instant."""
     found = {}
     for source, calendar in enumerate(rule.calendar):
@@ -77,14 +77,14 @@ def _slow_promises(rule: IdleTimeout, history: _History, now: int) -> dict[int, 
 
 
 @given(_histories(), st.integers(0, 40))
-def test_what_is_promised_for_silent_sources(example: tuple[IdleTimeout, _History], later: int) -> None:
+def test_how_far_silent_sources_are_taken_to_be_complete(example: tuple[IdleTimeout, _History], later: int) -> None:
     """A timeout after its last rows all that a source sent is complete; from then on calendar time goes on.
 
     A source that never sent anything counts, a timeout after the first micro-batch, as having sent what others have.
     """
     rule, history = example
     now = history[-1][0] + later
-    assert rule.punctuations(_heard(rule, history), now) == _slow_promises(rule, history, now)
+    assert rule.punctuations(_heard(rule, history), now) == _slow_punctuations(rule, history, now)
 
 
 def _looks(rule: IdleTimeout, history: _History) -> list[int]:
@@ -98,8 +98,8 @@ def _looks(rule: IdleTimeout, history: _History) -> list[int]:
 def _short_of_horizon(rule: IdleTimeout, history: _History, now: int) -> bool:
     """Whether the time of a source that is silent may still go on to where somebody waits for it."""
     newest = [t for _, one in history for source, t in one.items() if rule.calendar[source]]
-    promised = [bound for source, bound in _slow_promises(rule, history, now).items() if rule.calendar[source]]
-    return any(rule.lasting is None or bound < max(newest) + 1 + rule.lasting for bound in promised)
+    bounds = [bound for source, bound in _slow_punctuations(rule, history, now).items() if rule.calendar[source]]
+    return any(rule.lasting is None or bound < max(newest) + 1 + rule.lasting for bound in bounds)
 
 
 @given(_histories())
@@ -110,10 +110,10 @@ def test_shards_look_again_while_there_is_something_to_see(example: tuple[IdleTi
     """
     rule, history = example
     looks = _looks(rule, history)
-    seen = [_slow_promises(rule, history, look) for look in looks]
+    seen = [_slow_punctuations(rule, history, look) for look in looks]
     assert all(one != other for one, other in pairwise(seen))
     for instant in range(looks[0] + 1, looks[0] + 40):
-        before, now = (_slow_promises(rule, history, at) for at in (instant - 1, instant))
+        before, now = (_slow_punctuations(rule, history, at) for at in (instant - 1, instant))
         assert before.keys() == now.keys() or instant in looks
     for look, following in pairwise(looks):
         assert look < following
@@ -121,8 +121,8 @@ def test_shards_look_again_while_there_is_something_to_see(example: tuple[IdleTi
     assert _short_of_horizon(rule, history, looks[-1]) == (rule.lasting is None and len(looks) == 200)
 
 
-def test_nothing_is_promised_past_the_end_of_time() -> None:
-    """However long the silence; nor is it ever taken for the end of the source, which is what FOREVER promises."""
+def test_no_punctuation_is_past_the_end_of_time() -> None:
+    """However long the silence; nor is it ever taken for the end of the source, which is what FOREVER means."""
     rule, heard = IdleTimeout(1, (True,)), SourceActivity.nothing(1).after(0, {0: FOREVER - 5})
     assert rule.punctuations(heard, 3) == {0: FOREVER - 2}
     assert rule.punctuations(heard, 100) == {0: FOREVER - 1}
@@ -148,7 +148,7 @@ def test_a_query_that_is_to_end_has_no_timeout(tmp_path: Path) -> None:
 
 
 def test_replicas_are_never_given_up() -> None:
-    """What is promised for a dead one by the clock would silence those that live."""
+    """Punctuations for a dead one by the clock would silence those that live."""
     schema = pa.schema({"at": pa.int64()})
     streams = [sw.stream(sw.PushSource(schema, name=name), time="at").sort(3) for name in ("blue", "green")]
     with pytest.raises(PlanError, match="a dead replica would"):
@@ -299,7 +299,7 @@ class _Hosted:
 @pytest.mark.parametrize("name", PLANS)
 @_EXAMPLES
 @given(seed=st.integers(0, 10**6), store=st.booleans())
-def test_however_many_shards_there_are_they_promise_the_same(name: str, kind: str, seed: int, store: bool) -> None:
+def test_however_many_shards_there_are_they_punctuate_alike(name: str, kind: str, seed: int, store: bool) -> None:
     """After every micro-batch the same rows and late rows, and the same timers, in one shard and in three.
 
     Aggregates of lifetimes go out in order of their starts: of a key that others hold back they may come earlier.
@@ -344,7 +344,7 @@ class _SlowSorts:
         self.late: list[int] = []
 
     def micro_batch(self, turn: _Turn, look: Instant | None) -> None:
-        """Judge the rows by what was promised before; then promise, and let go."""
+        """Find late rows by the punctuations before; then punctuate, and let go."""
         now, tables = turn
         for source, rows in enumerate(tables):
             for row in rows:
@@ -358,7 +358,7 @@ class _SlowSorts:
             now = look if look is not None and look <= now else self.history[-1][0] if self.history else 0
         if self.history:
             rule = IdleTimeout(_TIMEOUT, (self.calendar,) * self.sources)
-            for source, bound in _slow_promises(rule, self.history, now).items():
+            for source, bound in _slow_punctuations(rule, self.history, now).items():
                 self.bounds[source] = max(self.bounds[source], bound)
         for source, rows in enumerate(self.held):
             # A union lets go what all of its sources have reached.
@@ -370,7 +370,7 @@ class _SlowSorts:
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("name", ["sort", "union"])
 @given(seed=st.integers(0, 10**6))
-def test_rows_are_late_for_what_was_promised_and_for_nothing_else(name: str, kind: str, seed: int) -> None:
+def test_rows_are_late_by_punctuations_and_for_nothing_else(name: str, kind: str, seed: int) -> None:
     """Micro-batch by micro-batch as a slow sort says, and every row is out, late, or still held."""
     hosted = _Hosted(_plan(name, kind, 1))
     sources = len(hosted.plan.pipelines)

@@ -117,9 +117,9 @@ class _Twins:
         _assert_same(again, state)
         self._kept, self._stored = self._build(self._kept.snapshot()), self._build(again)
 
-    def told(self, port: Port, batch: EventBatch | None) -> list[Emission]:
+    def emitted(self, port: Port, batch: EventBatch | None) -> list[Emission]:
         """What both say to a batch, or to the end of an input."""
-        kept, stored = (_told(operator, port, batch) for operator in self.both())
+        kept, stored = (_emitted(operator, port, batch) for operator in self.both())
         _assert_same(stored, kept)
         self._stored.check()
         return stored
@@ -128,7 +128,7 @@ class _Twins:
         _assert_same(self._stored.snapshot(), self._kept.snapshot())
 
 
-def _told(operator: Operator[Any], port: Port, batch: EventBatch | None) -> list[Emission]:
+def _emitted(operator: Operator[Any], port: Port, batch: EventBatch | None) -> list[Emission]:
     ticked = [operator.on_tick(TICK)] if operator.ticks else []
     return [*ticked, operator.on_end(port) if batch is None else operator.on_batch(port, batch)]
 
@@ -139,13 +139,13 @@ def _told(operator: Operator[Any], port: Port, batch: EventBatch | None) -> list
 def test_an_operator_goes_on_from_a_stored_state_as_if_it_had_never_stopped(
     case: TortureCase, data: st.DataObject, seed: int
 ) -> None:
-    """Stored at any boundary, in any form, the state is the same; and so is all that is said from then on."""
+    """Stored at any boundary, in any form, the state is the same; and so is all that is emitted from then on."""
     rng, streams = Random(seed), data.draw(case.streams)
     twins, undisturbed = _Twins(case), case.build(None)
     for port, batch in schedule(streams, rng.choice(list(Cut)), rng):
         if rng.random() < 0.5:
             twins.start_anew(rng.choice(list(_PLACES.values())))
-        _assert_same(twins.told(port, batch), _told(undisturbed, port, batch))
+        _assert_same(twins.emitted(port, batch), _emitted(undisturbed, port, batch))
     twins.assert_same_state()
 
 
@@ -155,7 +155,7 @@ def test_an_operator_goes_on_from_a_stored_state_as_if_it_had_never_stopped(
 def test_a_merge_goes_on_from_a_stored_state_when_replicas_have_come_and_gone(
     case: TortureCase, data: st.DataObject, seed: int, complete_from: int
 ) -> None:
-    """What one has told that has not joined is part of the state, and so is who is listened to."""
+    """What one has sent that has not joined is part of the state, and so is who is listened to."""
     rng, streams = Random(seed), data.draw(case.streams)
     twins, plan = _Twins(case), schedule((*streams, streams[0]), Cut.RANDOM, rng)
     for merge in twins.both():
@@ -167,7 +167,7 @@ def test_a_merge_goes_on_from_a_stored_state_when_replicas_have_come_and_gone(
                 merge.detach(0)
         if rng.random() < 0.5:
             twins.start_anew(rng.choice(list(_PLACES.values())))
-        twins.told(port, batch)
+        twins.emitted(port, batch)
     twins.assert_same_state()
 
 

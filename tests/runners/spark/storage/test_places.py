@@ -43,7 +43,7 @@ def test_places_overlap_where_one_lies_in_the_other(one: str, other: str, overla
 
 
 @pytest.mark.parametrize(
-    ("late", "checkpoint", "source", "said"),
+    ("late", "checkpoint", "source", "failure_text"),
     [
         ("/out", "/c", "/in", r"(?s)two sinks would write to one folder.*main +parquet.*late +csv, sep=;.*file:///out"),
         ("/out/late", "/c", "/in", r"(?s)inside that of another.*main +file:///out\b.*late +file:///out/late"),
@@ -53,11 +53,11 @@ def test_places_overlap_where_one_lies_in_the_other(one: str, other: str, overla
         ("/in/late", "/c", "/in", r"(?s)would read what it writes itself.*late +file:///in/late"),
     ],
 )
-def test_folders_that_overlap_are_refused(late: str, checkpoint: str, source: str, said: str) -> None:
+def test_folders_that_overlap_are_refused(late: str, checkpoint: str, source: str, failure_text: str) -> None:
     """Of two sinks, of a sink and the checkpoint, of a sink and a source."""
     sinks = {"main": Place.written("/out"), "late": Place.written(late)}
     formats = {"main": "parquet", "late": "csv, sep=;"}
-    with pytest.raises(PlanError, match=said):
+    with pytest.raises(PlanError, match=failure_text):
         refuse_overlaps(sinks, Place.written(checkpoint), [Place.written(source)], formats=formats)
 
 
