@@ -24,7 +24,7 @@ from without_spark import Segments, cut, in_process, in_shards, packed_by_tasks,
 import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.events.elements import Insert
-from slackwater.operators.replicas.by_column import ByColumnState
+from slackwater.operators.replicas.by_column_state import ByColumnState
 from slackwater.operators.replicas.left_out import NONE_LEFT_OUT
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys

@@ -28,22 +28,21 @@ numbers each, and a column in the nodes of the merge.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
 from slackwater.errors import BadTime
 from slackwater.events.batch import EventBatch, punctuation_like
-from slackwater.events.gather import no_columns, no_rows
+from slackwater.events.gather import no_rows
 from slackwater.events.kinds import Kind
 from slackwater.events.shown_values import show_element
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
 from slackwater.operators.punctuate import DRIVEN_BY_RUNNER, PunctuateOperator, PunctuateState
-from slackwater.operators.replicas.diverted_rows import REASON, left_out_schema
+from slackwater.operators.replicas.by_column_state import ByColumnState, StandingByColumn
+from slackwater.operators.replicas.event_points import EventPoints
 from slackwater.operators.replicas.most_copies import all_held, held_by_others
 from slackwater.operators.replicas.multiset import MergeMultiset, MultisetState
 from slackwater.operators.replicas.replica_names import ReplicaName, ReplicaNames, Span
@@ -74,56 +73,10 @@ Spans: TypeAlias = "Mapping[ReplicaName, Span]"
 """The times of the rows that came from each replica."""
 
 
-@dataclass(frozen=True)
-class ByColumnState:
-    """What is remembered: the replicas by their ports, and the merge."""
-
-    names: tuple[ReplicaName, ...]
-    punctuators: tuple[PunctuateState, ...]
-    complete_before: Instant
-    """The greatest punctuation of the input."""
-
-    earliest: Instant
-    """The least time of a row that came before the first punctuation of any replica."""
-
-    untimed: int
-    """How many rows without a time came from replicas that have sent no time yet."""
-
-    alone_from: tuple[Instant, ...]
-    """The high water of each replica after its first row since the last one of a replica that leads; else BEGINNING."""
-
-    gaps: tuple[Instant, ...]
-    """For each replica that took over, the time before which events may be missing; else BEGINNING."""
-
-    merge: RevisedState | MultisetState
-
-    @property
-    def high_water(self) -> Instant:
-        """The greatest time of a row of any replica."""
-        return max((one.high_water for one in self.punctuators), default=BEGINNING)
-
-
-class StandingByColumn(NamedTuple):
-    """How one replica stands."""
-
-    name: str
-    leads: bool
-    """Whether its punctuations count."""
-
-    complete_from: Instant
-    complete_before: Instant
-    """Its last punctuation."""
-
-    takes_over_past: Instant
-    """If it does not lead, and comes alone: the time past which it takes over; else BEGINNING."""
-
-    gap_before: Instant
-    """If it took over: the time before which events may be missing; else BEGINNING."""
-
-
 class MergeByColumnOperator(Operator[ByColumnState]):
     """Emits once what the replicas send whose names are in a column; the column itself is not emitted.
 
+    >>> import pyarrow as pa
     >>> from slackwater.events.schema import EventSchema
     >>> from slackwater.policies.late import Late
     >>> schema = EventSchema.of(pa.schema({"at": pa.int64(), "who": pa.string()}), time="at")
@@ -137,17 +90,15 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         "_advanced_elsewhere",
         "_advances_by_batch",
         "_alone_from",
-        "_by",
         "_cadence",
         "_complete_before",
         "_earliest",
         "_gaps",
         "_late",
-        "_left_out",
         "_merge",
-        "_merged_payload",
         "_names",
         "_patience",
+        "_points",
         "_ports",
         "_punctuators",
         "_schema",
@@ -173,7 +124,6 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         resume: ByColumnState | None = None,
     ) -> None:
         self._schema = schema
-        self._by = by
         self._patience = patience
         # The rows of all replicas come before the punctuations of any, as where the rows of a batch come in pieces.
         self._advances_by_batch = cadence.unit is CadenceUnit.BATCH
@@ -183,9 +133,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         self._late = late
         self._step = step
         self._names = ReplicaNames(schema, by, step)
-        fields = [field for field in schema.payload if field.name != by]
-        fields += [] if schema.until is None else [pa.field(schema.until.name, pa.int64())]
-        self._merged_payload = pa.schema(fields)
+        self._points = EventPoints(schema, by, step, diverts=diverts)
         self._ports: dict[ReplicaName, Port] = {}
         self._punctuators: list[PunctuateOperator] = []
         self._alone_from: list[Instant] = []
@@ -197,15 +145,13 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             self._complete_before, self._earliest = resume.complete_before, resume.earliest
             self._untimed = resume.untimed
             self._alone_from, self._gaps = list(resume.alone_from), list(resume.gaps)
-        self._left_out = left_out_schema(schema, step, by_column=True).payload if diverts else None
-        self._merge = self._build_merge(None if resume is None else resume.merge, keyed=keyed)
+        self._merge = self._build_merge(None if resume is None else resume.merge, keyed=keyed, diverts=diverts)
         self._merge.sample_overlap()
 
     def _build_merge(
-        self, resume: RevisedState | MultisetState | None, *, keyed: bool
+        self, resume: RevisedState | MultisetState | None, *, keyed: bool, diverts: bool
     ) -> MergeMultiset | MergeRevisedWithKey:
-        none, where, agreement = no_rows(self._merged_payload), f"step {self._step!r}", Agreement.frozen()
-        diverts = self._left_out is not None
+        none, where, agreement = no_rows(self._points.payload), f"step {self._step!r}", Agreement.frozen()
         if keyed:
             return MergeRevisedWithKey(0, none, where, resume, agreement, diverts=diverts)
         assert isinstance(resume, MultisetState | None)
@@ -361,18 +307,18 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         replicas = self._merge.replicas
         port = min(due, key=lambda port: (replicas[port].complete_from, port))
         self._gaps[port] = replicas[port].complete_from
-        others = held_by_others(self._merge.snapshot(), self._merged_payload, port, self._gaps[port])
+        others = held_by_others(self._merge.snapshot(), self._points.payload, port, self._gaps[port])
         self._alone_from = [BEGINNING] * len(self._punctuators)
         return self._shown(self._merge.take_over(port, others))
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Release all that is held: every event that some replica has, and nobody has contradicted."""
-        held = [all_held(self._merge.snapshot(), self._merged_payload)] if self._punctuators else []
+        held = [all_held(self._merge.snapshot(), self._points.payload)] if self._punctuators else []
         self._merge.forget_held()
         for replica in range(len(self._punctuators)):
             self._merge.on_end(replica)
-        held += [punctuation_like(no_rows(self._merged_payload), FOREVER)] * bool(held)
-        return Emission.of(*map(self._as_events, held))
+        held += [punctuation_like(no_rows(self._points.payload), FOREVER)] * bool(held)
+        return Emission.of(*map(self._points.events, held))
 
     def _take(self, name: ReplicaName, part: EventBatch) -> Emission:
         port = self._ports.get(name)
@@ -390,13 +336,14 @@ class MergeByColumnOperator(Operator[ByColumnState]):
 
     def _merged(self, port: Port, in_time: Emission) -> Emission:
         """Merge what a replica sends; late rows go their own way."""
-        merged = [self._shown(self._merge.on_batch(port, self._as_points(batch))) for batch in in_time.batches]
+        merged = [self._shown(self._merge.on_batch(port, self._points.of(batch))) for batch in in_time.batches]
         return _together([*merged, Emission(side=in_time.side)])
 
     def _shown(self, merged: Emission) -> Emission:
         """What the merge releases, as events; rows that it left out with the names of their replicas."""
-        side = tuple((output, self._as_left_out(rows)) for output, rows in merged.side)
-        return Emission(tuple(map(self._as_events, merged.batches)), side)
+        names = self._names.column_of(list(self._ports)) if merged.side else None
+        side = tuple((output, self._points.left_out(rows, names)) for output, rows in merged.side)
+        return Emission(tuple(map(self._points.events, merged.batches)), side)
 
     def _furthest_first(self, names: Iterable[ReplicaName], came: Spans) -> list[ReplicaName]:
         """Replicas in the order in which they are believed: the same wherever the same rows have come."""
@@ -420,43 +367,6 @@ class MergeByColumnOperator(Operator[ByColumnState]):
 
     def _nothing(self) -> EventBatch:
         return EventBatch.inserts(self._schema.no_rows, [])
-
-    def _as_points(self, batch: EventBatch) -> EventBatch:
-        """The same rows without the name of their replica, as points; their ends are columns. Copies no payload."""
-        columns = [
-            batch.payload.column(name) for name in self._merged_payload.names if name in self._schema.payload.names
-        ]
-        if self._schema.until is not None:
-            data = batch.is_data()
-            columns.append(pa.array(batch.ends() if data is None else batch.ends()[data]))
-        if not columns:
-            return EventBatch(no_columns(batch.rows), batch.start, None, batch.kind)
-        return EventBatch(
-            pa.RecordBatch.from_arrays(columns, schema=self._merged_payload), batch.start, None, batch.kind
-        )
-
-    def _as_events(self, points: EventBatch) -> EventBatch:
-        """Points of the merge as the events they stand for."""
-        if self._schema.until is None:
-            return EventBatch(points.payload, points.start, None, points.kind)
-        end, data = points.ends().copy(), points.is_data()
-        end[slice(None) if data is None else data] = points.payload.column(points.payload.num_columns - 1).to_numpy()
-        names = points.payload.schema.names[:-1]
-        return EventBatch(
-            points.payload.select(names) if names else no_columns(points.rows), points.start, end, points.kind
-        )
-
-    def _as_left_out(self, rows: EventBatch) -> EventBatch:
-        """Rows that the merge left out, with the columns that they came with, and the reason."""
-        assert self._left_out is not None
-        *columns, ports, reasons = rows.payload.columns  # by place: a column of the user's may have any name
-        payload = pa.RecordBatch.from_arrays(columns, schema=self._merged_payload) if columns else no_columns(rows.rows)
-        events = self._as_events(EventBatch(payload, rows.start))
-        names = self._names.column_of(list(self._ports)).take(ports)
-        by_name = dict(zip(events.payload.schema.names, events.payload.columns, strict=True))
-        by_name |= {self._by: names.cast(self._left_out.field(self._by).type), REASON.name: reasons}
-        payload = pa.RecordBatch.from_arrays([by_name[one] for one in self._left_out.names], schema=self._left_out)
-        return EventBatch(payload, events.start, events.end)
 
     def late(self) -> int:
         """How many rows were diverted or dropped."""
