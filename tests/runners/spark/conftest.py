@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
+from class_archive import ARCHIVE, JAVA
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
@@ -49,13 +50,12 @@ def surroundings(forked_python: Path) -> Surroundings:
     def of(folder: Path) -> dict[str, str]:
         java_folder = folder / "java"
         java_folder.mkdir(exist_ok=True)
-        # Java compiles quickly instead of well: no session here lives long enough to earn back what the latter costs,
-        # which is half of all that Spark does.
-        quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        archived = f"-XX:SharedArchiveFile={ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off" if ARCHIVE.exists() else ""
         return {
             "PYSPARK_PYTHON": str(forked_python),
             "SPARK_LOCAL_DIRS": str(java_folder),
-            "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={java_folder} -XX:-UsePerfData {quick}",
+            "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={java_folder} -XX:-UsePerfData {JAVA}",
+            "SPARK_SUBMIT_OPTS": archived,
         }
 
     return of
@@ -72,6 +72,10 @@ def surroundings_of_killed(surroundings: Surroundings) -> Surroundings:
     return lambda folder: surroundings(folder) | warm
 
 
+_INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
+_COMPILED = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
+
+
 class _Sessions:
     """One classic session at a time; it is made anew only for a file that wants another master."""
 
@@ -83,6 +87,9 @@ class _Sessions:
         if self._now is None or self._now[0] != master:
             self.stop()
             builder = SparkSession.builder.master(master)
+            # What Spark does by itself is next to nothing here, and a query is run once: to compile it takes longer.
+            for name, value in _INTERPRETED.items():
+                builder = builder.config(name, value)
             builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
             self._now = master, builder.getOrCreate()
             self._now[1].sparkContext.setLogLevel("OFF")
@@ -108,9 +115,15 @@ def sessions(tmp_path_factory: pytest.TempPathFactory, surroundings: Surrounding
 
 @pytest.fixture(scope="module")
 def session(request: pytest.FixtureRequest, sessions: _Sessions) -> Iterator[SparkSession]:
-    """A classic session with two cores; a test file that names a MASTER has that one. Its settings are put back."""
+    """A classic session with two cores; a test file that names a MASTER has that one. Its settings are put back.
+
+    Spark compiles expressions and queries only for files that say COMPILED: what they look at is Spark's own work.
+    """
     session = sessions.of(getattr(request.module, "MASTER", "local[2]"))
     before = dict(session.conf.getAll)
+    if getattr(request.module, "COMPILED", False):
+        for name, value in _COMPILED.items():
+            session.conf.set(name, value)
     yield session
     for query in session.streams.active:  # of a test that failed
         query.stop()

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node, StepNode
     from slackwater.policies.windows import Window
 
+COMPILED = True
+"""Spark's own steps and expressions are compared with ours."""
+
 # Spark leaves sockets to its workers open; that is not for these tests to mend.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
