@@ -29,7 +29,7 @@ HOUR = 60 * MINUTE
 
 LOSSES = (0.001, 0.01)
 
-UNIT = {"winlogs": ("s", 1), "zeek": ("s", 1), "phones": ("h", 3600), "flights": ("h", 3600)}
+UNIT = dict.fromkeys(("winlogs", "zeek", "gateways"), ("s", 1)) | dict.fromkeys(("phones", "flights"), ("h", 3600))
 """In what delays of a stream are written, and how many seconds that is."""
 
 LIVE_ROWS = 50_000
@@ -54,6 +54,7 @@ DECLARED = {
     "winlogs": Declared(150 * SECOND, MINUTE),
     "zeek": Declared(14 * MINUTE, 5 * MINUTE),
     "phones": Declared(96 * HOUR, 24 * HOUR),
+    "gateways": Declared(HOUR, HOUR),
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 from slackwater.errors import BadDuration, message
@@ -47,6 +48,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d|w)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@lru_cache(maxsize=1_024)
 def parse_duration(text: str) -> Duration:
     """Read a duration such as "5s", "1h30m" or "0.5ms"; exact to the microsecond.
 

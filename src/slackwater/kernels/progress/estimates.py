@@ -59,7 +59,8 @@ BY_TIME: Final = 13  # whether the window of Figure 4 counts ticks
 ADAPTS: Final = 14
 SINCE: Final = 15  # the time of the first row
 START: Final = 16  # the length that shares come down from
-NUMBERS: Final = 17
+COUNTING: Final = 17  # whether shares hold: enough was seen, and they are not taken back
+NUMBERS: Final = 18
 
 # The same that are no whole numbers.
 LOSS: Final = 0
@@ -248,27 +249,30 @@ def settle(
     broken = lost > loss * numbers[COUNTED] or floats[RECENT_LOST] > loss * floats[RECENT]
     numbers[TIMES_TAKEN_BACK] += broken and not numbers[TAKEN_BACK]
     numbers[TAKEN_BACK] = broken
+    # What is as far behind as it may be cannot have come yet, soon after the beginning.
+    counting = not broken and numbers[COUNTED] > 0 and everything[NEWEST] >= plus(numbers[SINCE], numbers[START])
+    news = counting != (numbers[COUNTING] != 0)
+    numbers[COUNTING] = counting
     for slot in range(numbers[SLOTS]):
         if slots[slot, CHANGED]:
             slots[slot, CHANGED] = 0
             for kind in range(totals.shape[1]):
                 bucket = bucket_beyond_which(weights[slot, kind], totals[slot, kind], floats[LEVEL])
                 found = NONE if bucket == NO_BUCKET else upper_edge(bucket, numbers[SHIFT])
-                slots[slot, FIRST_ESTIMATE + kind] = NONE if found == GREATEST else found
-    for source in range(everything[SOURCES]):
-        apply_shares(source, everything, rules, sources, numbers, aside, slots)
+                found = NONE if found == GREATEST else found
+                news |= found != slots[slot, FIRST_ESTIMATE + kind]
+                slots[slot, FIRST_ESTIMATE + kind] = found
+    if news:
+        for source in range(everything[SOURCES]):
+            apply_shares(source, rules, sources, numbers, aside, slots)
 
 
-@kernel(f"void(int64, {_T1}, {_T3}, {_T2}, {_T1}, {_T2}, {_T2})")
-def apply_shares(
-    source: int, everything: Table, rules: Table, sources: Table, numbers: Table, aside: Table, slots: Table
-) -> None:
-    """Let what all sources keep hold for a source, or what it keeps itself if that is less; nothing if taken back."""
-    # What is as far behind as it may be cannot have come yet, soon after the beginning.
-    seen_enough = numbers[COUNTED] > 0 and everything[NEWEST] >= plus(numbers[SINCE], numbers[START])
+@kernel(f"void(int64, {_T3}, {_T2}, {_T1}, {_T2}, {_T2})")
+def apply_shares(source: int, rules: Table, sources: Table, numbers: Table, aside: Table, slots: Table) -> None:
+    """Let what all sources keep hold for a source, or what it keeps itself if that is less, while estimates count."""
     for kind in range(slots.shape[1] - FIRST_ESTIMATE):
         delta = NONE
-        if seen_enough and not numbers[TAKEN_BACK]:
+        if numbers[COUNTING]:
             # Who is further behind than nearly all rows of all sources is not waited for by more than these are.
             own, delta = aside[SLOT, source], slots[0, FIRST_ESTIMATE + kind]
             if own != NONE and slots[own, FIRST_ESTIMATE + kind] != NONE:

@@ -129,9 +129,7 @@ class Learnt:
     def apply(self, place: int, tables: Tables) -> None:
         """Let what was learnt hold for a source."""
         if self.numbers[kernel.BY_SHARES]:
-            kernel.apply_shares(
-                place, tables.everything, tables.says, tables.sources, self.numbers, self.aside, self.slots
-            )
+            kernel.apply_shares(place, tables.says, tables.sources, self.numbers, self.aside, self.slots)
         else:
             kernel.apply_cells(self.cells, place, tables.says, tables.sources, self.numbers, self.aside)
 
