@@ -141,3 +141,29 @@ def test_a_frame_that_ends_has_bounds_too(session: SparkSession) -> None:
     rows = stream.sort(bounds=_BOUNDS, late=sw.Late.drop()).to_spark(shards=1).collect()
     assert len(rows) == _rows().num_rows - 2
     assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
+
+
+def test_total_silence_is_seen_by_timers_where_it_is_asked_for(session: SparkSession, tmp_path: Path) -> None:
+    """Two rows wait for each other's sources; after a second in which nothing comes they are assumed to be complete."""
+    _bring(tmp_path / "in", _rows().slice(0, 2), 2)
+    taken: list[int] = []
+    bounds = (sw.Bounds.in_order() & sw.Bounds.lull("1s")).only("a", "b", "c")
+    query = (
+        _stream(session, tmp_path, "frames", origin="who")
+        .sort(bounds=bounds)
+        .start(
+            checkpoint=str(tmp_path / "checkpoint"),
+            main=lambda rows, _: taken.extend(row["n"] for row in rows.collect()),
+            late=str(tmp_path / "late"),
+            trigger={"processingTime": "200 milliseconds"},
+            timeout="1s",
+            shards=1,
+        )
+    )
+    for _ in range(3_000):
+        if any(reason.ground is sw.Grounds.ASSUMED for reason in query.why()):
+            break
+        assert not query.wait(0.1), "the query has ended"
+    (reason,) = query.why()
+    query.stop()
+    assert (sorted(taken), reason.held, reason.moves_next_at) == ([0, 1], {}, None)

@@ -98,7 +98,7 @@ def _heartbeats(plan: ShardPlan) -> Iterator[tuple[str, str]]:
     if arrived:
         when = "; ".join("the timestamp of its micro-batch" if one is None else f"column {one}" for one in arrived)
         taken = "statistics of each source are taken before filters and sent to all shards"
-        yield "bounds", f"{taken}; a row arrives when {when} says, without micro-batches for silence"
+        yield "bounds", f"{taken}; a row arrives when {when} says"
 
 
 def _deciding(plan: ShardPlan) -> str:
@@ -135,7 +135,7 @@ def _pushed_down(pipeline: InputPipeline) -> dict[Node, str]:
     """The source and the steps that Spark does itself; where there is no DataFrame to ask, those that it may do."""
     feed = pipeline.source.feed
     if not isinstance(feed, SparkFeed):
-        return dict.fromkeys((pipeline.source, *pipeline.steps), _EITHER)
+        return dict.fromkeys((pipeline.source, *pipeline.may_be_native), _EITHER)
     if _reads_files(pipeline.source):
         return {}
     return dict.fromkeys((pipeline.source, *pipeline.steps[: feed.pushed_down(pipeline)]), _SPARK)

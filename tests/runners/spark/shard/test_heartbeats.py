@@ -224,6 +224,21 @@ def test_arrivals_that_are_unknown_or_go_back_are_taken_in_order_within_a_micro_
     assert _in_shards(plan, rounds, rng, store=store) == _in_process(build, in_order, **columns)
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_row_is_ahead_of_how_far_the_clock_has_come_not_of_a_column_that_lags(shards: int) -> None:
+    """Its arrival is unknown, or long ago: it counts as arrived with those before it, and moves what follows."""
+
+    def build(stream: sw.DisorderedStream) -> Any:
+        return stream.deduplicate(on="n", within=0, bounds=sw.Bounds.in_order(), ahead=40, every=sw.Every.time(1))
+
+    columns: dict[str, str] = {"origin": "who", "arrived": "landed"}
+    table = _table([(100, 0, 90), (None, 0, 130), (10, 0, 120), (None, 0, 141), (140, 0, 131), (200, 0, 200)])
+    rounds = [(0, part) for part in cut_at(table, [1, 4, 5])]
+    ran = _in_shards(_plan(build(sw.stream(table, time="at", **columns)), shards), rounds, Random(3), store=True)  # type: ignore[arg-type]
+    assert ran == _in_process(build, rounds, **columns)
+    assert ran.complete_before == {131}
+
+
 def _in_order_of_arrival(table: pa.Table) -> pa.Table:
     landed = table["landed"].to_pylist()
     places = sorted(range(len(landed)), key=lambda place: (landed[place] is not None, landed[place] or 0))
