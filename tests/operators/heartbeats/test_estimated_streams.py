@@ -170,6 +170,20 @@ def test_a_delay_by_the_clock_is_something_to_start_from() -> None:
     assert soon.table["n"].to_pylist() == [10] * 50
 
 
+def test_fleets_learn_as_one_source() -> None:
+    """What one member shows, all of its fleet are waited for by; nothing else is."""
+    rows = [(tick, tick % 4, tick - 3 * (tick % 4 == 3)) for tick in range(3_000)]
+    bounds = (sw.Bounds.estimated(0.01) & sw.Bounds.patience(100)).in_fleets({"even": [0, 2], "odd": [1, 3]})
+    query = _stream(rows, batch=100).sort(bounds=bounds, every=_EVERY_TICK).open(id, on_late=id)
+    for _ in range(30):
+        query.step()
+    (why,) = query.why()
+    assert (why.source, why.ground) == ("odd", sw.Grounds.ESTIMATED)
+    assert why.newest - why.complete_before <= 4
+    query.close()
+    assert query.counters()["sort#1"].rows_out == 3_000
+
+
 def test_a_source_that_ends_without_arrivals_is_refused() -> None:
     """A file does not say when its rows came; nor does the greatest skew need to know."""
     rows: list[dict[str, Any]] = [{"at": datetime(2026, 1, 1, tzinfo=UTC)}]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 TICKS_PER_BOUND = 10
 """Instants while the shortest bound lasts: a row waits a tenth of it longer than it must, at most."""
 
-_TICKS_PER_START = 1_000
+_TICKS_PER_START = 200
 """The same where bounds are estimated, and come down from what they started from."""
 
 
