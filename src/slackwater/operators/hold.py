@@ -6,7 +6,8 @@ Paper: Srivastava, Widom. Flexible Time Management in Data Stream Systems. PODS 
 
 Input 0 has the rows; of the other inputs only the progress counts. Rows go up to and *including* the least register of
 those that are waited for, as in a union: what is still to come there may be simultaneous with them, never older. Whom
-to wait for may change at any time (wait_for); what was sent stays sent.
+to wait for may change at any time (wait_for); what was sent stays sent. Rows that are of no interest and come all the
+same go on: each shows how far the stream is.
 
 Invariant: what is held is younger than the least register that is waited for; output is ordered.
 Cost: O(inputs) for each batch, none for a row that waits; batches are cut, not copied.
@@ -106,11 +107,9 @@ class HoldOperator(InterestedOperator[HoldState]):
             raise BrokenOrder.by(self._where, f"input 0, time {first}", f"time {self._registers[0]}")
         # On an ordered input an event is as good as a punctuation at its own time.
         self._advance(0, int(rows.start[-1]))
-        wanted = self._interest.rows_of(rows)
-        if wanted.rows:
-            self._held.append(wanted)
-            self._peak = max(self._peak, self._rows + wanted.rows if self._rows else 0)
-            self._rows += wanted.rows
+        self._held.append(rows)
+        self._peak = max(self._peak, self._rows + rows.rows if self._rows else 0)
+        self._rows += rows.rows
 
     def _advance(self, port: Port, complete_before: Instant) -> None:
         self._registers[port] = max(self._registers[port], complete_before)
