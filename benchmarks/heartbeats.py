@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+import heartbeat_by_origin as by_origin
 import slackwater as sw
 from heartbeat_estimates import DECLARED, UNIT, estimated, live
 from heartbeat_rivals import UNITS, best, by_clock, by_patience, delays_by_clock, idle_timeouts, measured, patiences
@@ -22,9 +23,14 @@ from slackwater.kernels.progress.skews import skew_within_source
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
 from slackwater.operators.heartbeats.recording import Recording
 from slackwater.policies.bound import Units
+from slackwater.progress.instants import FOREVER
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from measure import Report
+
+    Mask = NDArray[np.bool_]
 
 CUT_ROWS = 60_000
 CUT_EVERY, CUT_FOR = 6 * 60 * MINUTE, 10 * MINUTE
@@ -34,9 +40,10 @@ CUT_EVERY, CUT_FOR = 6 * 60 * MINUTE, 10 * MINUTE
 def run(report: Report, *, quick: bool) -> None:
     """All of it."""
     _zero_loss(report, quick=quick)
-    _cut_off(report)
+    _cut_off(report, quick=quick)
     _broken_clocks(report)
     _machine(report, quick=quick)
+    by_origin.costs(report, quick=quick)
 
 
 def _recording(stream: Recorded) -> Recording:
@@ -60,11 +67,11 @@ def _zero_loss(report: Report, *, quick: bool) -> None:
         }
         fitted = sw.fit_bounds(stream.table, time="at", arrived="came", origin="by", first=1.0)
         replayed = recording.replayed(fitted.bounds.rules(Units(calendar=True)))
-        for column, by_origin in ((replayed.of_all, ""), (replayed.of_own, "_by_origin")):
+        for column, key in ((replayed.of_all, ""), (replayed.of_own, "_by_origin")):
             lost, delay = measured(recording, column)
             assert lost == 0, name
-            report.figures[f"{name}_zero_loss_delay{by_origin}_{unit}"] = round(delay / seconds, 2)
-            lines.append([name, unit, f"bounds{by_origin.replace('_', ' ')}", delay / seconds, "", ""])
+            report.figures[f"{name}_zero_loss_delay{key}_{unit}"] = round(delay / seconds, 2)
+            lines.append([name, unit, f"bounds{key.replace('_', ' ')}", delay / seconds, "", ""])
         for rival, results in rivals.items():
             delays = [best(results, loss) / seconds for loss in (0, 0.001, 0.01)]
             lines.append([name, unit, rival, *(delay if np.isfinite(delay) else "-" for delay in delays)])
@@ -74,6 +81,8 @@ def _zero_loss(report: Report, *, quick: bool) -> None:
         ours = report.figures[f"{name}_zero_loss_delay_{unit}"] * seconds
         report.figures[f"{name}_nearest_rival_over_bounds"] = round(nearest / ours, 2)
         learnt += estimated(report, stream, recording, rivals, quick=quick)
+        if name == "winlogs":
+            _live_by_origin(report, name, recording, fitted.bounds, unit)
         if not quick:
             _held_out(report, name, stream)
             if name == "flights":
@@ -95,6 +104,18 @@ def _learnt_from_gateways(report: Report) -> list[list[Any]]:
     recording = _recording(stream)
     rivals = {"patience": list(patiences(recording, quick=True)), "clock": list(delays_by_clock(recording))}
     return estimated(report, stream, recording, rivals, quick=True)
+
+
+def _live_by_origin(report: Report, name: str, recording: Recording, bounds: sw.Bounds, unit: str) -> None:
+    """The same by origin in a running query: nothing late, and how long rows wait."""
+    rows = by_origin.first(recording, by_origin.LIVE_ROWS)
+    replayed = rows.replayed(bounds.rules(Units(calendar=True))).of_own
+    found = by_origin.live(rows, bounds, replayed)
+    given = (found < FOREVER) & (replayed < FOREVER)
+    assert not (found < rows.ticks).any(), name
+    waits = [float((column - rows.ticks)[given].mean()) for column in (found, replayed)]
+    report.figures[f"{name}_zero_loss_delay_by_origin_live_{unit}"] = round(waits[0], 2)
+    report.figures[f"{name}_zero_loss_delay_by_origin_live_over_replay"] = round(waits[0] / waits[1], 3)
 
 
 def _idle(recording: Recording) -> list[tuple[float, float]]:
@@ -122,7 +143,7 @@ def _sound_gateways() -> tuple[Recording, Recorded]:
     return Recording(came[sound], codes[sound], at[sound], names, stream.tick), stream
 
 
-def _cut_off(report: Report) -> None:
+def _cut_off(report: Report, *, quick: bool) -> None:
     whole, stream = _sound_gateways()
     busiest = int(np.bincount(whole.codes).argmax())
     arrived, codes, times = (column[:CUT_ROWS].copy() for column in (whole.arrived, whole.codes, whole.times))
@@ -149,6 +170,7 @@ def _cut_off(report: Report) -> None:
         report.figures[f"cutoff_others_mean_delay{key}_s"] = round(delay, 1)
         report.figures[f"cutoff_others_median_delay{key}_s"] = float(np.median(waited))
         report.figures[f"cutoff_others_mean_delay_since_it_joined{key}_s"] = round(lines[-1][4], 1)
+    lines.append(_cut_off_live(report, recording, whole.names[busiest], cut, others, quick=quick))
     report.figures["cutoff_rows"] = int(cut.sum())
     kept: list[float] = []
     for idle in (60, 300, 600, 900, 1200):
@@ -173,6 +195,27 @@ def _cut_off(report: Report) -> None:
             report.figures[f"cutoff_{rival}_{length}_s_rows_lost"] = lost
     header = ("by", "of the cut-off rows lost", "others wait, s", "median", "since it joined")
     report.table(f"{stream.name}: the busiest is cut off for 10 min, {cut.sum()} of {len(cut):,} rows", header, lines)
+
+
+def _cut_off_live(
+    report: Report, recording: Recording, slow: Any, cut: Mask, others: Mask, *, quick: bool
+) -> list[Any]:
+    """The same rows by origin in a running query: what is lost, how long the others wait, and what a replay finds."""
+    rows = by_origin.LIVE_ROWS if quick else len(cut)
+    recording, cut, others = by_origin.first(recording, rows), cut[:rows], others[:rows]
+    bounds = (sw.Bounds.delay({slow: "11m", ...: "5s"}) & sw.Bounds.disorder("5s")).once_seen()
+    replayed = recording.replayed(bounds.rules(Units(calendar=True))).of_own
+    found = by_origin.live(recording, bounds, replayed)
+    known = replayed < FOREVER
+    off = int(np.count_nonzero((found != np.maximum(replayed, recording.ticks - 1))[known]))
+    lost = int(np.count_nonzero(found[cut] < recording.ticks[cut]))
+    waited = (found - recording.ticks)[others & (found >= recording.ticks) & (found < FOREVER)]
+    report.figures["cutoff_rows_lost_by_origin_live"] = lost
+    report.figures["cutoff_others_mean_delay_by_origin_live_s"] = round(float(waited.mean()), 1)
+    report.figures["cutoff_by_origin_live_rows"] = len(found)
+    report.figures["cutoff_by_origin_live_rows_off_replay"] = off
+    words = f"by origin in a running query, the first {len(found):,} rows"
+    return [words, lost, float(waited.mean()), float(np.median(waited)), ""]
 
 
 # ---- clocks that are broken ------------------------------------------------------------------------------------------
