@@ -54,6 +54,7 @@ _METHODS: dict[str, Callable[[sw.OrderedStream], Any]] = {
 _METHODS_OF_DISORDERED: dict[str, Callable[[sw.DisorderedStream], Any]] = {
     "assume_ordered": lambda stream: stream.assume_ordered(),
     "sort": lambda stream: stream.sort(3),
+    "sort_within_origins": lambda stream: stream.sort_within_origins(bounds=sw.Bounds.disorder(3)),
     "in_bands": lambda stream: stream.in_bands(1, 3),
     "merge_replicas": lambda stream: stream.merge_replicas(by="k", patience=3),
 }
@@ -62,7 +63,7 @@ _METHODS_OF_DISORDERED: dict[str, Callable[[sw.DisorderedStream], Any]] = {
 @pytest.mark.parametrize("name", [*_METHODS, *_METHODS_OF_DISORDERED])
 def test_a_method_returns_a_new_frozen_stream_and_changes_nothing(name: str) -> None:
     """The stream it was called on says and gives what it did before."""
-    disordered = sw.stream(_ROWS, time="at")
+    disordered = sw.stream(_ROWS, time="at", origin="k")
     stream: sw.OrderedStream | sw.DisorderedStream = disordered if name in _METHODS_OF_DISORDERED else _ordered()
     before, rows = stream.explain(), stream.run().table
     made = _METHODS[name](stream) if isinstance(stream, sw.OrderedStream) else _METHODS_OF_DISORDERED[name](stream)
@@ -111,6 +112,9 @@ def test_row_steps_keep_the_kind_of_stream() -> None:
     )
     assert all(type(stream) is sw.OrderedStream for stream in disordered.in_bands(1, 5))
     assert type(disordered.sort(5).late) is sw.DisorderedStream
+    by_origin = sw.stream(_ROWS, time="at", origin="k").sort_within_origins(bounds=sw.Bounds.disorder(5))
+    assert type(by_origin.where(nw.col("v") > 5).tumbling(5)) is sw.StreamByOrigin
+    assert type(by_origin.hopping(5, 2).group_by("k").aggregate(n=sw.count())) is sw.StreamByOrigin
 
 
 def test_nothing_runs_until_asked() -> None:

@@ -79,18 +79,17 @@ def _tick_by_tick(
     return [*found, sent], late
 
 
-@given(_SMALL, st.booleans(), st.booleans(), st.data())
+@given(_SMALL, st.booleans())
 def test_every_row_comes_out_at_the_tick_at_which_its_own_source_is_past_it(
-    drawn: tuple[System, list[Sent]], broken: bool, windows: bool, data: st.DataObject
+    drawn: tuple[System, list[Sent]], windows: bool
 ) -> None:
-    """And not one sooner; rows that come later than that are late, whoever else is behind. Each source is in order."""
+    """And not one sooner, whoever else is behind; each source is in order. While bounds hold none is late."""
     system, sent = drawn
-    arrivals = _disturbed(arrivals_of(sent), data) if broken else arrivals_of(sent)
+    arrivals = arrivals_of(sent)
     until = arrivals[-1][0] + 8
     released = release_within_origins(figure_2(system, arrivals, until), arrivals, _WINDOW if windows else 1)
     found, late = _tick_by_tick(lambda stream: stream, system, arrivals, until, windows=windows)
-    assert {row["n"] for row in late} == released.late
-    assert broken or not late
+    assert not late
     for n in range(len(arrivals)):
         if n not in released.late:
             assert n in [row["n"] for row in found[released.at.get(n, until + 1)]]
@@ -104,13 +103,13 @@ def test_every_row_comes_out_at_the_tick_at_which_its_own_source_is_past_it(
         assert [row["at"] for row in rows] == sorted(row["at"] for row in rows), "what goes out together is in order"
 
 
-@given(_SMALL, st.booleans(), st.data())
+@given(_SMALL)
 def test_every_group_comes_out_at_the_tick_at_which_its_own_source_is_past_its_window(
-    drawn: tuple[System, list[Sent]], broken: bool, data: st.DataObject
+    drawn: tuple[System, list[Sent]],
 ) -> None:
     """With all its rows, once."""
     system, sent = drawn
-    arrivals = _disturbed(arrivals_of(sent), data) if broken else arrivals_of(sent)
+    arrivals = arrivals_of(sent)
     until = arrivals[-1][0] + 8
     released = release_within_origins(figure_2(system, arrivals, until), arrivals, _WINDOW)
     found, late = _tick_by_tick(
@@ -120,7 +119,7 @@ def test_every_group_comes_out_at_the_tick_at_which_its_own_source_is_past_its_w
         until,
         windows=True,
     )
-    assert {row["n"] for row in late} == released.late
+    assert not late
     expected: list[dict[tuple[int, int], list[int]]] = [{} for _ in range(until + 2)]
     for n, (_, who, at) in enumerate(arrivals):
         if n not in released.late:
@@ -131,13 +130,13 @@ def test_every_group_comes_out_at_the_tick_at_which_its_own_source_is_past_its_w
     assert sum(map(len, found)) == sum(map(len, expected))
 
 
-@given(_SMALL, st.integers(0, 3), st.integers(1, 5), st.data())
+@given(_SMALL, st.integers(0, 3), st.integers(1, 5))
 def test_bands_go_by_the_newest_row_of_their_own_source(
-    drawn: tuple[System, list[Sent]], patience: int, longer: int, data: st.DataObject
+    drawn: tuple[System, list[Sent]], patience: int, longer: int
 ) -> None:
     """Each band as if how far rows may be behind those of their source were a bound like the others."""
     system, sent = drawn
-    arrivals = _disturbed(arrivals_of(sent), data)
+    arrivals = arrivals_of(sent)
     until = arrivals[-1][0] + 8
     patiences = (patience, patience + longer)
     found, late = _tick_by_tick(

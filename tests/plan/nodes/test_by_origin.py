@@ -117,6 +117,6 @@ def test_it_is_shown_as_what_it_is() -> None:
 
 
 def test_spark_refuses_it_with_the_reason() -> None:
-    """Its shards do not follow heartbeats of sources."""
-    with pytest.raises(PlanError, match="own source in process only"):
+    """And with what runs there instead."""
+    with pytest.raises(PlanError, match="own heartbeat in process only"):
         ShardPlan.of({"main": _by_origin().node}, 1)

@@ -183,6 +183,8 @@ class ByOriginOperator(Operator[ByOriginState]):
         generator.places_of(self._beats.generator.names[len(generator.names) :])
         own = np.empty(arrived.rows.rows, dtype=np.int64)
         closes = self._settings.beats.arrived is None
+        if closes:
+            generator.begin(int(arrived.ticks[0]))
         generator.follow(arrived.ticks, arrived.sources, arrived.rows.start, closes=closes, own=own)
         return self._on_grid(complete_before_of(own))
 

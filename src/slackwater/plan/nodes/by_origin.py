@@ -112,8 +112,8 @@ class ByOrigin(StepNode):
 
     @property
     def not_on_spark(self) -> str:
-        """As heartbeats are not."""
-        return "rows go by the heartbeat of their own source in process only: have a patience, and start(timeout=...)"
+        """Shards follow the arrivals of all rows, but not how far the source of each row was when it came."""
+        return "each source goes by its own heartbeat in process only: have one order of all, sort(bounds=...)"
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """The late rows, as they were found to be late, if they are diverted."""
