@@ -140,7 +140,7 @@ def _run(stream: Any) -> int:
 
 def _instances(table: pa.Table) -> int:
     """What could be done instead: the steps of sort(patience) once for each source, fed with its own rows."""
-    node = sw.stream(table, time="at").sort(PATIENCE, late=sw.Late.drop()).node
+    node: Any = sw.stream(table, time="at").sort(PATIENCE, late=sw.Late.drop()).node
     steps: dict[bytes, tuple[Any, Any]] = {}
     names, found = ReplicaNames(node.schema, "who"), 0
     for batch in table.to_batches(max_chunksize=BATCH):

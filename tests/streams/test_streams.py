@@ -34,6 +34,7 @@ def _ordered(rows: list[dict[str, Any]] | None = None) -> sw.OrderedStream:
 # ---- frozen handles -------------------------------------------------------------------------------------------------
 
 _METHODS: dict[str, Callable[[sw.OrderedStream], Any]] = {
+    "release": lambda stream: stream.union(_ordered()).release(sw.Release.by_query()),
     "where": lambda stream: stream.where(nw.col("v") > 5),
     "select": lambda stream: stream.select("v"),
     "map_batches": lambda stream: stream.map_batches(lambda rows: rows.select(["v"])),
