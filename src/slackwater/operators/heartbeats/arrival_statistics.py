@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from slackwater.kernels.progress.count_arrivals import count_arrivals
 from slackwater.kernels.progress.heartbeats import ticks_of
 from slackwater.operators.heartbeats.heartbeats import ONE_SOURCE, arrival_times
 from slackwater.operators.replicas.replica_names import ReplicaNames
@@ -162,8 +163,7 @@ class CountArrivals:
             if is_ahead.any():
                 ahead = np.array([codes[is_ahead], ticks[is_ahead], arrivals[is_ahead], times[is_ahead]])
                 codes, ticks, times = codes[~is_ahead], ticks[~is_ahead], times[~is_ahead]
-        counts = (times != BEGINNING).astype(np.int64)
-        self._parts.append(ArrivalStatistics(tuple(names), now, _grouped(codes, ticks, counts, times), ahead))
+        self._parts.append(ArrivalStatistics(tuple(names), now, _grouped(codes, ticks, _NO_COUNTS, times), ahead))
 
     def statistics(self) -> ArrivalStatistics:
         """All that was counted."""
@@ -180,18 +180,21 @@ class CountArrivals:
 
 
 def _grouped(codes: Times, ticks: Times, counts: Times, newest: Times) -> NDArray[np.int64]:
-    """One column for each source and tick, in order of ticks: how many rows there were, and the newest time."""
+    """One column for each source and tick, in order of ticks: how many rows there were, and the newest time.
+
+    Without counts each time stands for one row, if it is one.
+    """
     if not len(codes):
         return _NO_GROUPS
     first, width = int(ticks.min()), int(codes.max()) + 1
     places = (int(ticks.max()) - first + 1) * width
     if places <= max(_ROOMY, len(codes)):
-        cells = (ticks - first) * width + codes
-        there = np.flatnonzero(np.bincount(cells, minlength=places))
-        totals, greatest = np.zeros(places, np.int64), np.full(places, BEGINNING)
-        np.add.at(totals, cells, counts)
-        np.maximum.at(greatest, cells, newest)
-        return np.array([there % width, first + there // width, totals[there], greatest[there]])
+        there, totals, greatest = np.zeros((3, places), np.int64)
+        greatest[:] = BEGINNING
+        count_arrivals(codes, ticks, counts, newest, first, width, there, totals, greatest)
+        cells = np.flatnonzero(there)
+        return np.array([cells % width, first + cells // width, totals[cells], greatest[cells]])
+    counts = counts if len(counts) else (newest != BEGINNING).astype(np.int64)
     order = np.lexsort((codes, ticks))
     codes, ticks, counts, newest = codes[order], ticks[order], counts[order], newest[order]
     begins = np.flatnonzero(np.r_[True, (codes[1:] != codes[:-1]) | (ticks[1:] != ticks[:-1])])
@@ -199,4 +202,5 @@ def _grouped(codes: Times, ticks: Times, counts: Times, newest: Times) -> NDArra
     return np.array([codes[begins], ticks[begins], totals, greatest])
 
 
+_NO_COUNTS: Times = np.empty(0, dtype=np.int64)
 _NO_GROUPS: NDArray[np.int64] = np.empty((4, 0), dtype=np.int64)
