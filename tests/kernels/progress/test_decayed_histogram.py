@@ -10,9 +10,9 @@ from slackwater.kernels.progress.decayed_histogram import (
     BEYOND,
     BUCKETS,
     NO_BUCKET,
-    bucket_beyond_which,
     bucket_of,
     halve,
+    moved_bucket,
     upper_edge,
 )
 
@@ -40,14 +40,21 @@ def test_an_edge_is_in_its_bucket_and_the_next_length_is_not(bucket: int, shift:
     assert bucket_of(edge + 1, shift) == bucket + 1
 
 
-@given(st.lists(st.integers(0, 63), max_size=60), st.sampled_from([0.01, 0.05, 0.1, 0.5, 0.99]))
-def test_a_quantile_is_what_sorting_finds(lengths: list[int], level: float) -> None:
-    """The least length that so many others, and one more, are beyond at most."""
+@given(
+    st.lists(st.tuples(st.integers(0, BEYOND), st.sampled_from([1.0, 0.5, 8.0])), max_size=40),
+    st.sampled_from([0.01, 0.1, 0.5]),
+    st.integers(0, BEYOND),
+)
+def test_a_quantile_is_found_from_wherever_it_was(counted: list[tuple[int, float]], level: float, was: int) -> None:
+    """The least bucket that so much, and one more, is beyond at most; found going up or down."""
     weights = np.zeros(BUCKETS)
-    np.add.at(weights, lengths, 1)
-    found = bucket_beyond_which(weights, float(len(lengths)), level)
-    fit = [edge for edge in range(64) if 1 + sum(one > edge for one in lengths) <= level * (len(lengths) + 1)]
+    for bucket, weight in counted:
+        weights[bucket] += weight
+    total = float(weights.sum())
+    found, beyond = moved_bucket(weights, total, level, was, float(weights[was + 1 :].sum()))
+    fit = [bucket for bucket in range(BUCKETS) if 1 + weights[bucket + 1 :].sum() <= level * (total + 1)]
     assert found == (fit[0] if fit else NO_BUCKET)
+    assert found == NO_BUCKET or beyond == weights[int(found) + 1 :].sum()
 
 
 def test_halving_keeps_shares() -> None:

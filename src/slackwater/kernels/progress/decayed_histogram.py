@@ -4,7 +4,7 @@ Lengths up to 63 units have a bucket each; from there on every doubling has 32, 
 most a 32nd above what is in it. A unit is a power of two (`shift`). All counts are halved now and then: what came
 before weighs half, what came before that a quarter, and nothing has to be remembered for it.
 
-Cost: O(1) for each length, O(buckets) for a quantile and for halving.
+Cost: O(1) for each length, O(buckets) for halving; a quantile is followed in as many steps as it moves.
 """
 
 from __future__ import annotations
@@ -65,30 +65,30 @@ def upper_edge(bucket: int, shift: int) -> int:
     return GREATEST if bucket >= BEYOND or units > GREATEST >> shift else units << shift
 
 
-@kernel("int64(float64[::1], float64, float64)")
-def bucket_beyond_which(weights: Weights, total: float, level: float) -> int:
-    """The least bucket beyond which lie no more than a part of all counts, one more counted there; NO_BUCKET for none.
+@kernel("UniTuple(float64, 2)(float64[::1], float64, float64, int64, float64)")
+def moved_bucket(weights: Weights, total: float, level: float, bucket: int, beyond: float) -> tuple[float, float]:
+    """The least bucket beyond which lie no more than a part of all counts, one more counted there; and what lies there.
 
-    The one more is the length that comes next: of so few that one alone is too many, nothing can be concluded.
+    It is found from a bucket and what lies beyond that, such as it was before. NO_BUCKET if there is none: the one more
+    is the length that comes next, and of so few that one alone is too many nothing can be concluded.
+    Cost: O(buckets that it moves by).
 
     >>> import numpy as np
     >>> weights = np.zeros(BUCKETS)
     >>> weights[[2, 7]] = 18, 1
-    >>> bucket_beyond_which(weights, 19.0, 0.1), bucket_beyond_which(weights, 19.0, 0.05), NO_BUCKET
-    (2, 7, -1)
-    >>> bucket_beyond_which(weights, 19.0, 0.04)
-    -1
+    >>> moved_bucket(weights, 19.0, 0.1, 7, 0.0), moved_bucket(weights, 19.0, 0.05, 2, 1.0)
+    ((2.0, 1.0), (7.0, 0.0))
     """
-    allowed, beyond, found = level * (total + 1), 1.0, NO_BUCKET
-    if beyond > allowed:
-        return found
-    found = BEYOND
-    while found > 0:
-        beyond += weights[found]
-        if beyond > allowed:
-            break
-        found -= 1
-    return found
+    allowed = level * (total + 1)
+    if allowed < 1:
+        return float(NO_BUCKET), 0.0
+    while 1 + beyond > allowed:
+        bucket += 1
+        beyond -= weights[bucket]
+    while bucket > 0 and 1 + (beyond + weights[bucket]) <= allowed:
+        beyond += weights[bucket]
+        bucket -= 1
+    return float(bucket), beyond
 
 
 @kernel("void(float64[:, ::1])")

@@ -9,7 +9,8 @@ furthest of all sources a while ago, behind the clock. Rows of one tick never co
   sources, and of each that has sent enough. What the declared bounds lose anyway is not counted.
 
 Paper: Srivastava, Widom. Flexible Time Management in Data Stream Systems. PODS 2004, sections 6.1 and 6.2.
-Cost: O(kinds) for each row; for shares O(kinds * (buckets + sources)) for each tick with rows.
+Cost: O(kinds) for each row; for shares O(kinds) for each source of a tick with rows, and O(kinds * sources) where an
+estimate changes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from math import ceil, isnan
 from typing import TYPE_CHECKING, Final
 
 from slackwater.kernels.compile import kernel
-from slackwater.kernels.progress.decayed_histogram import NO_BUCKET, bucket_beyond_which, bucket_of, halve, upper_edge
+from slackwater.kernels.progress.decayed_histogram import BEYOND, NO_BUCKET, bucket_of, halve, moved_bucket, upper_edge
 from slackwater.kernels.progress.heartbeats import (
     DELAY,
     DELTA,
@@ -90,7 +91,8 @@ LENGTH_OF_WINDOW: Final = 4
 FALLS: Final = 5  # windows in a row that lowered it
 CELL_COLUMNS: Final = 6
 
-# A histogram: rows since counts were halved, whether any has come since it was looked at, and then the estimates.
+# A histogram: rows since counts were halved, whether any has come since it was looked at, and then, kind by kind, the
+# estimates, and the buckets that these are the edges of. Its totals are those of all kinds, and of what lies beyond.
 FRESH: Final = 0
 CHANGED: Final = 1
 FIRST_ESTIMATE: Final = 2
@@ -205,6 +207,15 @@ def begin_with_all(cells: Floats, source: int) -> None:
 # ---- shares ---------------------------------------------------------------------------------------------------------
 
 
+@kernel(f"void(int64, int64, int64, {_F3}, {_F2}, {_T2})")
+def _count(slot: int, kind: int, bucket: int, weights: Floats, totals: Floats, slots: Table) -> None:
+    """Count a length in a histogram, and whether it lies beyond the bucket of the estimate."""
+    weights[slot, kind, bucket] += 1
+    totals[slot, kind] += 1
+    kinds = totals.shape[1] // 2
+    totals[slot, kinds + kind] += bucket > slots[slot, FIRST_ESTIMATE + kinds + kind]
+
+
 @kernel(f"void(int64, {_T1}, {_F1}, {_F3}, {_F2}, {_T2})")
 def _finish_row(slot: int, numbers: Table, floats: Floats, weights: Floats, totals: Floats, slots: Table) -> None:
     """A row is counted in a histogram: after so many all counts are halved."""
@@ -245,7 +256,7 @@ def settle(
     """At the end of a tick with rows: find what all but the share keep, and let it hold, unless too many were late."""
     if not slots[0, CHANGED]:
         return
-    lost, loss = numbers[LOST], floats[LOSS]
+    lost, loss, kinds = numbers[LOST], floats[LOSS], totals.shape[1] // 2
     broken = lost > loss * numbers[COUNTED] or floats[RECENT_LOST] > loss * floats[RECENT]
     numbers[TIMES_TAKEN_BACK] += broken and not numbers[TAKEN_BACK]
     numbers[TAKEN_BACK] = broken
@@ -256,9 +267,16 @@ def settle(
     for slot in range(numbers[SLOTS]):
         if slots[slot, CHANGED]:
             slots[slot, CHANGED] = 0
-            for kind in range(totals.shape[1]):
-                bucket = bucket_beyond_which(weights[slot, kind], totals[slot, kind], floats[LEVEL])
-                found = NONE if bucket == NO_BUCKET else upper_edge(bucket, numbers[SHIFT])
+            for kind in range(kinds):
+                # Before anything is found it lies at the upper end, where nothing is beyond.
+                at = slots[slot, FIRST_ESTIMATE + kinds + kind]
+                bucket, beyond = moved_bucket(
+                    weights[slot, kind], totals[slot, kind], floats[LEVEL], BEYOND if at == NO_BUCKET else at,
+                    0.0 if at == NO_BUCKET else totals[slot, kinds + kind],
+                )  # fmt: skip
+                slots[slot, FIRST_ESTIMATE + kinds + kind] = int(bucket)
+                totals[slot, kinds + kind] = beyond
+                found = NONE if bucket == NO_BUCKET else upper_edge(int(bucket), numbers[SHIFT])
                 found = NONE if found == GREATEST else found
                 news |= found != slots[slot, FIRST_ESTIMATE + kind]
                 slots[slot, FIRST_ESTIMATE + kind] = found
@@ -270,7 +288,7 @@ def settle(
 @kernel(f"void(int64, {_T3}, {_T2}, {_T1}, {_T2}, {_T2})")
 def apply_shares(source: int, rules: Table, sources: Table, numbers: Table, aside: Table, slots: Table) -> None:
     """Let what all sources keep hold for a source, or what it keeps itself if that is less, while estimates count."""
-    for kind in range(slots.shape[1] - FIRST_ESTIMATE):
+    for kind in range((slots.shape[1] - FIRST_ESTIMATE) // 2):
         delta = NONE
         if numbers[COUNTING]:
             # Who is further behind than nearly all rows of all sources is not waited for by more than these are.
@@ -332,11 +350,9 @@ def _learn_share(
         if shown == NONE:
             continue
         bucket = bucket_of(shown, numbers[SHIFT])
-        weights[0, kind, bucket] += 1
-        totals[0, kind] += 1
+        _count(0, kind, bucket, weights, totals, slots)
         if own != NONE:
-            weights[own, kind, bucket] += 1
-            totals[own, kind] += 1
+            _count(own, kind, bucket, weights, totals, slots)
     _finish_row(0, numbers, floats, weights, totals, slots)
     if own != NONE:
         _finish_row(own, numbers, floats, weights, totals, slots)

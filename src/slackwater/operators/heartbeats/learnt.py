@@ -101,8 +101,8 @@ class Learnt:
         self.before = np.full(kinds, BEGINNING)
         slots = 1 + MOST_OWN if by_shares else 1
         self.weights = np.zeros((slots, kinds, BUCKETS) if by_shares else (1, 1, 1))
-        self.totals = np.zeros((slots, kinds))
-        self.slots = np.full((slots, kernel.FIRST_ESTIMATE + kinds), NONE)
+        self.totals = np.zeros((slots, 2 * kinds))
+        self.slots = np.full((slots, kernel.FIRST_ESTIMATE + 2 * kinds), NONE)
         self.slots[:, : kernel.FIRST_ESTIMATE] = 0
         self.aside, self.cells = _room_for(room, kinds)
         self.cells[:, kernel.ESTIMATE, UNSEEN] = chosen.start
