@@ -349,8 +349,8 @@ ADDED: Final = {28: "events_once"}
 _ADDED_EVERY: Final = 29
 """Plans that were added later take seeds by this remainder, so that all others stay what they were."""
 
-_TELL_THE_SAME: Final = ("replicas", "replicas_of_aggregates", "revised_replicas", "early_answers")
-_TELL_NEARLY_THE_SAME: Final = ("contradictions",)
+_GIVE_THE_SAME: Final = ("replicas", "replicas_of_aggregates", "revised_replicas", "early_answers")
+_GIVE_NEARLY_THE_SAME: Final = ("contradictions",)
 
 
 @dataclass(frozen=True)
@@ -378,11 +378,11 @@ class Case:
     def whole(self) -> list[pa.Table]:
         """All rows of each source, in their order of arrival."""
         rng = Random(f"{self.seed} rows")
-        all_come_out = self.shape in _TELL_THE_SAME or rng.random() < 0.5
+        all_come_out = self.shape in _GIVE_THE_SAME or rng.random() < 0.5
         happened = [_happened(rng, rng.randint(30, 80), all_come_out=all_come_out) for _ in range(SOURCES)]
-        if self.shape in (*_TELL_THE_SAME, *_TELL_NEARLY_THE_SAME):
+        if self.shape in (*_GIVE_THE_SAME, *_GIVE_NEARLY_THE_SAME):
             happened = [happened[0]] * SOURCES
-        if self.shape in _TELL_NEARLY_THE_SAME:
+        if self.shape in _GIVE_NEARLY_THE_SAME:
             happened = [[one for one in sent if rng.random() < 0.9] for sent in happened]
         return [self.times.rows(_arrived(rng, one)) for one in happened]
 
