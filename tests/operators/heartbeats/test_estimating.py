@@ -256,7 +256,7 @@ def test_rows_that_the_patience_loses_are_neither_counted_nor_learnt_from() -> N
         for tick in range(100, 400):
             rows = [(tick, "sound", tick - tick % 3)] + ([(tick, "broken", 7)] if broken and tick > 150 else [])
             generator.follow(*_columns(generator, rows), closes=True)
-        found.append((generator.observed(), generator.heartbeats()["sound"]))
+        found.append((generator.observed(), generator.complete_before))
     assert found[0] == found[1]
     assert found[0][0].late == 0
     assert found[0][1] > 390, "the estimate has come down from the patience"
