@@ -115,3 +115,35 @@ def test_the_library_works_where_nothing_can_be_written(tmp_path: Path, temporar
     found = subprocess.run([sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True)  # noqa: S603, PLW1510
     assert found.stdout == "2\n", found.stderr
     assert bool(list((tmp_path / "temporary").rglob("*count_falls*"))) is (temporary == "some")
+
+
+_CALLER = """
+from slackwater.kernels.compile import kernel
+from slackwater.kernels.inner import FACTOR, times
+
+@kernel("int64(int64)")
+def outer(number):
+    return times(number) + FACTOR
+"""
+_INNER = """
+from slackwater.kernels.compile import kernel
+
+FACTOR = {factor}
+
+@kernel("int64(int64)")
+def times(number):
+    return {factor} * number
+"""
+
+
+def test_a_loop_is_compiled_anew_when_another_file_changes_that_it_is_made_of(tmp_path: Path) -> None:
+    """What it calls, and numbers that it knows by name; its own file stays as it is."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    kernels = shutil.copytree(Path(slackwater.__file__).parent, tmp_path / "slackwater", ignore=ignored) / "kernels"
+    (kernels / "outer.py").write_text(_CALLER)
+    for factor in (2, 30):
+        (kernels / "inner.py").write_text(_INNER.format(factor=factor))
+        program = "from slackwater.kernels.outer import outer; print(outer(5))"
+        env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        answer = subprocess.check_output([sys.executable, "-c", program], env=env, text=True)  # noqa: S603
+        assert int(answer) == 6 * factor

@@ -9,9 +9,6 @@ Originals are only ever appended, in order of time. A key that begins anew gets 
 table points to that one. What is too old lies at the front; when there is no room for more, the others are moved
 together. That is not the index of events in replicas/: nothing but the front is ever forgotten, so that no original is
 marked as gone, and half a hash in each place of the table spares most looks at originals.
-
-Numba does not see that a kernel calls those of payload_words when it looks for its machine code on disk: after a change
-there save this file, too.
 """
 
 from __future__ import annotations
