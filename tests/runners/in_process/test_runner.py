@@ -487,33 +487,33 @@ def test_no_reader_of_a_source_is_left_behind_when_another_demands_its_rows(roun
 # ---- waking up ------------------------------------------------------------------------------------------------------
 
 
-def _sources(live: _Live) -> Any:
-    return live.query._runner._graph.sources
+def _graph(live: _Live) -> Any:
+    return live.query._runner._graph
 
 
 def test_a_query_sleeps_until_the_next_beat() -> None:
     """Not longer, and not at all when it is due."""
     live = _Live(sw.Punctuations.periodic("1s"))
     live.open(live.arrivals("a"))
-    assert next_wake(_sources(live), [], 0, None) == 1.0
-    assert next_wake(_sources(live), [], 750_000, None) == 0.25
-    assert next_wake(_sources(live), [], 2_000_000, None) == 0.0
+    assert next_wake(_graph(live), 0, None) == 1.0
+    assert next_wake(_graph(live), 750_000, None) == 0.25
+    assert next_wake(_graph(live), 2_000_000, None) == 0.0
 
 
 def test_a_query_that_idle_waits_looks_again_soon_and_then_less_often() -> None:
     """A guarantee by the clock grows by itself; without anybody waiting only a source can wake the query."""
     live = _Live()
     live.open(live.arrivals("a"))
-    pauses = [next_wake(_sources(live), [], 0, asked_in_vain) for asked_in_vain in (0, 1, 2, 100)]
+    pauses = [next_wake(_graph(live), 0, asked_in_vain) for asked_in_vain in (0, 1, 2, 100)]
     assert pauses == [ASK_AGAIN_SECONDS, 2 * ASK_AGAIN_SECONDS, 4 * ASK_AGAIN_SECONDS, ASK_AGAIN_AT_MOST_SECONDS]
-    assert next_wake(_sources(live), [], 0, None) is None
+    assert next_wake(_graph(live), 0, None) is None
 
 
 def test_without_punctuations_only_a_source_wakes_a_query() -> None:
     """Looking again would not help."""
     live = _Live(sw.Punctuations.none())
     live.open(live.arrivals("a"))
-    assert next_wake(_sources(live), [], 0, 0) is None
+    assert next_wake(_graph(live), 0, 0) is None
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 1_000])

@@ -104,8 +104,7 @@ class EstimatingGenerator(HeartbeatGenerator):
         """Let the clock go on to the end of a tick without rows; return up to where the stream is complete."""
         of, learnt = self._tables, self._learnt
         assert learnt is not None
-        if of.everything[kernel.BEGUN] != BEGINNING and tick >= self.tick:
-            of.everything[kernel.TICK] = tick
+        if self._begin_silence(tick):
             follow_estimating.evaluate_estimating(
                 of.everything, of.says, of.kinds, of.sources, of.histories, of.delayed, of.counted, learnt.numbers,
                 learnt.floats, learnt.before, learnt.aside, learnt.cells, learnt.weights, learnt.totals, learnt.slots,

@@ -176,14 +176,23 @@ class HeartbeatGenerator:
 
     def advance(self, tick: int) -> Instant:
         """Let the clock go on to the end of a tick without rows; return up to where the stream is complete."""
-        if self._tables.everything[kernel.BEGUN] != BEGINNING and tick >= self.tick:
+        if self._begin_silence(tick):
             all_of = self._tables
-            all_of.everything[kernel.TICK] = tick
             kernel.evaluate(
                 all_of.everything, all_of.says, all_of.kinds, all_of.sources, all_of.histories, all_of.delayed,
                 all_of.counted, tick,
             )  # fmt: skip
         return self.complete_before
+
+    def _begin_silence(self, tick: int) -> bool:
+        """Go on to a tick without rows, the first of all if need be; False if it is over already."""
+        everything = self._tables.everything
+        if tick < self.tick:
+            return False
+        everything[kernel.TICK] = tick
+        if everything[kernel.BEGUN] == BEGINNING:
+            everything[kernel.BEGUN] = tick
+        return True
 
     def release_ticks(self, recorded: Recording) -> tuple[Column, Column]:
         """Take in a whole recording; for each row, at the end of which tick its time was complete.
@@ -211,6 +220,11 @@ class HeartbeatGenerator:
         latency = int(self._tables.sources[kernel.LATENCY, :known].max())
         # What is put together in a history comes to hold a little later, and latency is waited for twice at most.
         return 2 * (waits + latency) + 2 if waits + latency else 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether any row has come, or silence been seen."""
+        return bool(self._tables.everything[kernel.BEGUN] != BEGINNING)
 
     @property
     def tick(self) -> int:
@@ -268,13 +282,15 @@ class HeartbeatGenerator:
     def moves_next_at(self, pause: int = 1) -> int | None:
         """The next tick at which the least heartbeat may rise though no row comes; None if it will not.
 
-        The clock, where it counts, moves it all the time, and is looked at after so many ticks. It does not rise past
-        the newest time: there is nothing then that could wait.
+        The clock, where it counts, moves it all the time, and is looked at after so many ticks. Past the newest time it
+        alone does: no row waits then, but windows may.
         """
         everything = self._tables.everything
         place, overall = int(everything[kernel.BINDING]), int(everything[kernel.OVERALL])
-        if place == kernel.NONE or overall >= self.newest:
+        if place == kernel.NONE:
             return None
+        if overall >= self.newest:
+            return None if self._tables.sources[kernel.DELAY, place] == kernel.NONE else self.tick + pause
         return self.any_moves_next_at(np.array([place]), pause)
 
     def any_moves_next_at(self, places: Column, pause: int = 1) -> int | None:

@@ -24,7 +24,7 @@ from slackwater.runners.in_process.progress import Progress
 from slackwater.runners.in_process.reading import SourceReading
 from slackwater.runners.in_process.replica_failures import ReplicaFailures
 from slackwater.runners.in_process.replicas import Replicas, has_ended
-from slackwater.runners.in_process.ticks import next_wake, punctuate_due, steps_to_wake
+from slackwater.runners.in_process.ticks import next_wake, punctuate_due, wakes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -112,9 +112,7 @@ class InProcessRunner:
         """
         if not self.finished:
             waits = any(step.holds and step.operator.idle_waiting_on() is not None for step in self._graph.steps)
-            seconds = next_wake(
-                self._graph.sources, self._graph.steps, self._clock.now(), self._asked_in_vain if waits else None
-            )
+            seconds = next_wake(self._graph, self._clock.now(), self._asked_in_vain if waits else None)
             woken = self._wake.wait(min((one for one in (seconds, at_most) if one is not None), default=None))
             self._asked_in_vain = 0 if woken else self._asked_in_vain + 1
             self._reading.ask_again()
@@ -188,7 +186,7 @@ class InProcessRunner:
         if not graph.moved and all(source.quiet or source.exhausted for source in graph.sources):
             # Rows that wait were there before silence: only where there are none has anybody been silent.
             now = self._clock.now()
-            for step in steps_to_wake(graph.steps, now):
+            for step in [step for step, at in wakes(graph) if at <= now]:
                 graph.release(step, step.operator.on_wake(now))
                 self._executor.run_all()
         return graph.moved

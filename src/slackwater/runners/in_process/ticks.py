@@ -9,11 +9,12 @@ from slackwater.policies.punctuations import When
 from slackwater.progress.punctuation import Ground
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from slackwater.events.batch import EventBatch
     from slackwater.progress.instants import Instant
     from slackwater.runners.graph_parts import Step
+    from slackwater.runners.in_process.graph import SourceGraph
     from slackwater.runners.in_process.source_driver import SourceDriver
 
 ASK_AGAIN_SECONDS = 0.001
@@ -37,24 +38,28 @@ def punctuate_due(
             put(source, source.batch_of(punctuation))
 
 
-def steps_to_wake(steps: Iterable[Step], now: Instant) -> list[Step]:
-    """The steps for which the clock has come to where they have something to send though nothing came."""
-    due = ((step, step.operator.wakes_at()) for step in steps if step.operator.ticks)
-    return [step for step, at in due if at is not None and at <= now]
+def wakes(graph: SourceGraph) -> list[tuple[Step, Instant]]:
+    """The steps to which the clock may give something to send though nothing comes, and when; if anybody waits for it.
+
+    Where nothing is held by a step or behind it, nobody would notice.
+    """
+    found = ((step, step.operator.wakes_at()) for step in graph.steps if step.operator.ticks)
+    return [(step, at) for step, at in found if at is not None and _is_waited_for(graph, step)]
 
 
-def next_wake(
-    sources: Sequence[SourceDriver], steps: Iterable[Step], now: Instant, asked_in_vain: int | None
-) -> float | None:
+def _is_waited_for(graph: SourceGraph, step: Step) -> bool:
+    return any(one.operator.buffered() for one in (step, *graph.steps_behind(step)))
+
+
+def next_wake(graph: SourceGraph, now: Instant, asked_in_vain: int | None) -> float | None:
     """In how many seconds the clock gives the runner something to do; None when only a source can.
 
     `asked_in_vain` says how often in a row sources were asked for nothing, None that nobody waits: each time the pause
     is doubled.
     """
-    beats = [max(source.next_beat - now, 0) / 1_000_000 for source in sources if _beats(source)]
-    wakes = (step.operator.wakes_at() for step in steps if step.operator.ticks)
-    beats += [max(at - now, 0) / 1_000_000 for at in wakes if at is not None]
-    if asked_in_vain is not None and any(source.punctuates_by_clock for source in sources):
+    beats = [max(source.next_beat - now, 0) / 1_000_000 for source in graph.sources if _beats(source)]
+    beats += [max(at - now, 0) / 1_000_000 for _, at in wakes(graph)]
+    if asked_in_vain is not None and any(source.punctuates_by_clock for source in graph.sources):
         beats.append(min(ASK_AGAIN_SECONDS * 2 ** min(asked_in_vain, 10), ASK_AGAIN_AT_MOST_SECONDS))
     # No lock can be waited for longer; whoever wakes too early looks again.
     return min(*beats, threading.TIMEOUT_MAX) if beats else None
