@@ -147,7 +147,8 @@ class HeartbeatGenerator:
             ticks, sources, times, closes, all_of.everything, all_of.says, all_of.kinds, all_of.sources,
             all_of.histories, all_of.delayed, all_of.counted, all_of.queues, places, found, own,
         )  # fmt: skip
-        return places[:count], complete_before_of(found[:count])
+        # None of these is BEGINNING: they are where it rose.
+        return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
 
     def follow_statistics(
         self, groups: Column, ticks: Column, sources: Column, times: Column, *, closes: bool
