@@ -92,6 +92,25 @@ def costs(report: Report, *, quick: bool) -> None:
     report.table("cost of progress by origin over sort(patience), batches of 65,536 rows", header, lines)
 
 
+def overheads(report: Report, *, quick: bool) -> None:
+    """A whole sort by bounds over sort(patience) of the same rows, with 16 sources by words, or by numbers of these.
+
+    Bounds are those of sensors: one rule for all pairs, so that what it costs to know who sent a row is most of it.
+    """
+    lines: list[list[Any]] = []
+    table, drop = _rows(BATCH * (8 if quick else 32), 16), sw.Late.drop()
+    words = table.set_column(1, "who", table["who"].cast(pa.string()))
+    for name, rows in (("dictionary", table), ("string", words)):
+        contenders = {
+            "patience": lambda rows=rows: _run(sw.stream(rows, time="at").sort(PATIENCE, late=drop)),
+            "bounds": lambda rows=rows: _run(_stream(rows).sort(bounds=sw.Bounds.sensors(PATIENCE), late=drop)),
+        }
+        taken = medians(interleaved(contenders, 5 if quick else 9))
+        report.figures[f"overhead_{name}_origin"] = round(taken["bounds"] / taken["patience"], 2)
+        lines.append([name, *(1e9 * seconds / len(rows) for seconds in taken.values())])
+    report.table("a sort by bounds beside sort(patience), ns a row", ("sources", "patience", "bounds"), lines)
+
+
 def _taken(table: pa.Table, repeats: int) -> dict[str, float]:
     """Seconds for each row: a patience, and bounds in one order and by origin."""
     drop = sw.Late.drop()

@@ -44,6 +44,7 @@ def run(report: Report, *, quick: bool) -> None:
     _broken_clocks(report)
     _machine(report, quick=quick)
     by_origin.costs(report, quick=quick)
+    by_origin.overheads(report, quick=quick)
 
 
 def _recording(stream: Recorded) -> Recording:
