@@ -5,7 +5,7 @@ compile at all. Then machine code is kept in a folder of the machine's temporary
 who could write there could have any code run. If there is none, each process compiles for itself.
 
 A loop is compiled together with the loops that it calls and the numbers that it knows by name. Numba looks only at the
-file of the loop itself: machine code made of what another file said before would be used, and write beside its arrays
+file of the loop itself: machine code made of what another file had before would be used, and write beside its arrays
 if that was about where things lie. So here all files count that a loop's file imports, directly or by others.
 """
 
