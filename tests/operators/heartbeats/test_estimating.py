@@ -6,7 +6,7 @@ from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.operators.heartbeats.estimating import EstimatingGenerator
@@ -213,6 +213,10 @@ def test_estimates_do_not_depend_on_how_rows_are_cut_into_batches(
 _EXTREMES = st.sampled_from([BEGINNING + 1, BEGINNING + 7, -5, 0, 3, 2**62, FOREVER - 2, FOREVER - 1])
 
 
+@example(  # the last time but one: a stream is never complete past it
+    drawn=[(1 - 2**63, 0, 1 - 2**63), (1 - 2**63, 0, 2**63 - 2), (7 - 2**63, 0, 2**63 - 2)],
+    bounds=Bounds.greatest(clock=True, after=[0, 5]),
+)
 @given(
     st.lists(st.tuples(_EXTREMES | st.integers(0, 30), st.integers(0, 2), _EXTREMES | st.integers(0, 30)), max_size=30),
     st.sampled_from(

@@ -381,9 +381,10 @@ def learn(
     slots: Table,
 ) -> None:
     """Learn from a row, before it counts itself; and whether it was late by an estimate."""
-    lost_anyway = time <= numbers[DECLARED_OVERALL]
+    # A stream is never complete past the last time but one, whatever its heartbeat is.
+    lost_anyway = time <= min(numbers[DECLARED_OVERALL], GREATEST - 2)
     if not lost_anyway:
-        late = time <= everything[OVERALL]
+        late = time <= min(everything[OVERALL], GREATEST - 2)
         if numbers[COUNTED] == 0:
             numbers[SINCE] = time
         numbers[COUNTED] += 1
