@@ -280,18 +280,19 @@ class HeartbeatGenerator:
         )
         return Binding(self.names[place], heartbeat, rule, self.names[sender], time, tick if newest == time else None)
 
-    def moves_next_at(self, pause: int = 1) -> int | None:
+    def moves_next_at(self, pause: int = 1, *, past_newest: bool = False) -> int | None:
         """The next tick at which the least heartbeat may rise though no row comes; None if it will not.
 
         The clock, where it counts, moves it all the time, and is looked at after so many ticks. Past the newest time it
-        alone does: no row waits then, but windows may.
+        goes on for ever: no row waits then, but a window may, which is for those to ask who know that one does.
         """
         everything = self._tables.everything
         place, overall = int(everything[kernel.BINDING]), int(everything[kernel.OVERALL])
         if place == kernel.NONE:
             return None
         if overall >= self.newest:
-            return None if self._tables.sources[kernel.DELAY, place] == kernel.NONE else self.tick + pause
+            by_clock = past_newest and self._tables.sources[kernel.DELAY, place] != kernel.NONE
+            return self.tick + pause if by_clock else None
         return self.any_moves_next_at(np.array([place]), pause)
 
     def any_moves_next_at(self, places: Column, pause: int = 1) -> int | None:

@@ -244,7 +244,8 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             return None
         if not self._generator.begun:  # the clock may say something of a stream that has sent nothing yet
             return BEGINNING if any(delay is not None for delay in self._settings.rules.delay.values) else None
-        tick = self._generator.moves_next_at(max(every // self._settings.grid, 1))
+        # The runner wakes it only where something waits.
+        tick = self._generator.moves_next_at(max(every // self._settings.grid, 1), past_newest=True)
         return None if tick is None else within_int64(tick * self._settings.grid)
 
     def on_wake(self, now: Instant) -> Emission:
