@@ -20,7 +20,7 @@ sys.path.insert(0, str(_TOOL))
 
 from changes import changes_of  # noqa: E402 - found by the path above
 from forks import function_of, plant  # noqa: E402
-from nearest_tests import NearestTests, Notes  # noqa: E402
+from nearest_tests import NearestTests, Notes, own_tests  # noqa: E402
 from workshop import Workshop  # noqa: E402
 
 _PROJECT = Path(__file__).parents[2]
@@ -104,6 +104,25 @@ def test_a_trial_changes_the_copy_and_never_the_project(tmp_path: Path) -> None:
     verdicts = [workshop.try_on_spark(file, change) for change in changes_of(source)]
     assert [verdict.killed_by for verdict in verdicts] == [f"FAILED {tests}::test_it"] * 2
     assert (project / file).read_text() == (copy / file).read_text() == source
+
+
+def test_a_file_without_tests_is_an_error_and_no_verdict(tmp_path: Path) -> None:
+    """Where the tests of a file are not found nothing notices anything: that must not look like a bug that is found."""
+    file = Path("src/slackwater/runners/spark/one.py")
+    profile = "from hypothesis import settings\nsettings.register_profile('short')\n"
+    source = "def following(x):\n    return x + 1\n"
+    for path, text in {file: source, Path("tests/conftest.py"): profile}.items():
+        (tmp_path / "project" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "project" / path).write_text(text)
+    workshop = Workshop(tmp_path / "project", tmp_path / "copy")
+    with pytest.raises(RuntimeError, match=r"test_one\.py cannot be run"):
+        workshop.try_on_spark(file, changes_of(source)[0])
+
+
+def test_what_runs_on_spark_and_is_changed_has_tests() -> None:
+    """The files that are tried by their own tests alone, in copies."""
+    for file in sorted((_PROJECT / "src/slackwater/runners/spark/output").glob("*sink*.py")):
+        assert (_PROJECT / own_tests(file.relative_to(_PROJECT))).exists(), file
 
 
 def test_every_explained_change_is_still_there() -> None:

@@ -105,7 +105,6 @@ def _verdicts(sample: list[tuple[Path, Change]], folder: Path, chosen: argparse.
     """What became of each change: of what runs on Spark in copies, of all others in forks; some at once."""
     end = time.monotonic() + 60 * chosen.minutes
     made = [Workshop(_PROJECT, folder / str(number)) for number in range(chosen.jobs)]
-    nearest = NearestTests(_PROJECT, made[0].watch(chosen.jobs))
     workshops: SimpleQueue[Workshop] = SimpleQueue()
     for workshop in made:
         workshops.put(workshop)
@@ -129,6 +128,7 @@ def _verdicts(sample: list[tuple[Path, Change]], folder: Path, chosen: argparse.
         list(pool.map(trial, on_spark))
     here = [one for one in sample if one not in on_spark]
     if here:
+        nearest = NearestTests(_PROJECT, made[0].watch(chosen.jobs))
         made[0].try_in_forks(here, nearest, (chosen.jobs, chosen.seconds, end), report)
     return verdicts
 

@@ -56,7 +56,7 @@ class NearestTests:
 
     def of(self, file: Path, function: str, most_seconds: float) -> Chosen:
         """The tests of a function: those of its own file first, then the quickest, for so many seconds at most."""
-        own = f"tests/{file.relative_to(PACKAGE).parent}/test_{file.stem}.py"
+        own = own_tests(file)
         found = sorted(
             self._entering(f"{file.relative_to(PACKAGE)}:{function}"),
             key=lambda test: (not test.startswith(own), self._notes.seconds[test], test),
@@ -85,6 +85,15 @@ class NearestTests:
                     seen.add(caller)
                     to_see.append(caller)
         return found
+
+
+def own_tests(file: Path) -> str:
+    """The tests of a file: they lie as the files do.
+
+    >>> own_tests(PACKAGE / "kernels" / "saturating.py")
+    'tests/kernels/test_saturating.py'
+    """
+    return f"tests/{file.relative_to(PACKAGE).parent}/test_{file.stem}.py"
 
 
 def callers(project: Path) -> dict[str, set[str]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 import watched_tests
 from forks import ForkedTrials
-from nearest_tests import PACKAGE, Chosen, NearestTests, Notes
+from nearest_tests import PACKAGE, Chosen, NearestTests, Notes, own_tests
 from verdict import Verdict
 from watched_tests import NOTES
 
@@ -114,7 +114,7 @@ class Workshop:
         """Change the file, run the tests of that name until one fails, and put everything back."""
         place, begun = self._folder / file, time.monotonic()
         source, stamp = place.read_text(), place.stat()
-        tests = f"tests/runners/spark/test_{file.stem}.py"
+        tests = own_tests(file)
         place.write_text(change.of(source))
         try:
             failed = self._failure_of(tests)
@@ -129,8 +129,10 @@ class Workshop:
             done = self._pytest(["-x", tests], {"PYTHONDONTWRITEBYTECODE": "1"}, _LONGEST)
         except subprocess.TimeoutExpired:
             return "no end"
-        if done.returncode == 0:
+        if done.returncode == pytest.ExitCode.OK:
             return None
+        if done.returncode in {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED}:
+            raise RuntimeError(f"{tests} cannot be run, so that no change can be noticed:\n{done.stdout[-2_000:]}")
         lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return lines[0].split(" - ")[0] if lines else f"pytest exits with {done.returncode}"
 
