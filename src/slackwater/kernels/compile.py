@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from numba import types
 from numba.core.compiler_lock import global_compiler_lock
 
 from slackwater.kernels.code_cache import jitted
@@ -24,10 +25,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def handed_as_one(values: type[tuple[Any, ...]], *kinds: Any) -> Any:
+    """The type of a named tuple with fields of these types, for signatures: loops that need many arrays take it as one.
+
+    Fields have these very types: an array that may only be read is not taken where another is expected.
+    """
+    of: Any = types
+    alike = len(set(kinds)) == 1
+    return of.NamedUniTuple(kinds[0], len(kinds), values) if alike else of.NamedTuple(kinds, values)
+
+
 def kernel(
-    signature: str, *, makes_arrays: bool = False, inlined: bool = False
+    signature: Any, *, makes_arrays: bool = False, inlined: bool = False
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Compile a plain loop over arrays, for the given signature and no other.
+    """Compile a plain loop over arrays, for the given signature and no other: a text, or a signature of Numba's types.
 
     One that other loops call for every element is better `inlined`: to hand over an array takes seven values.
     """

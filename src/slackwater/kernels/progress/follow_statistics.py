@@ -11,31 +11,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from numba import boolean, int64
+
 from slackwater.kernels.compile import kernel
-from slackwater.kernels.progress.heartbeats import (
-    BEGUN,
-    EVALUATED,
-    OVERALL,
-    TICK,
-    any_counts,
-    compare_with_heartbeat,
-    end_of_tick,
-    evaluate,
-    take_in,
-)
+from slackwater.kernels.progress.heartbeat_tables import READ, T1, T2, TABLES
+from slackwater.kernels.progress.learnt_tables import LEARNT
+from slackwater.kernels.progress.take_in import any_counts, compare_with_heartbeat, take_in
+from slackwater.kernels.progress.ticks import begin_tick, end_of_tick, finish_tick, next_tick
 from slackwater.kernels.saturating import LEAST
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Table = NDArray[np.int64]
-
-_READ = "Array(int64, 1, 'C', readonly=True)"
-_T1, _T2, _T3, _T4 = "int64[::1]", "int64[:, ::1]", "int64[:, :, ::1]", "int64[:, :, :, ::1]"
+    from slackwater.kernels.progress.heartbeat_tables import HeartbeatTables, Table
+    from slackwater.kernels.progress.learnt_tables import LearntTables
 
 
-@kernel(f"int64({_READ}, {_READ}, {_READ}, int64, int64, {_T2})")
+@kernel(int64(READ, READ, READ, int64, int64, T2))
 def _compare_rows(ticks: Table, codes: Table, times: Table, row: int, tick: int, sources: Table) -> int:
     """Compare the rows of a tick with the heartbeats of their sources; return the first row of a later tick."""
     stop = end_of_tick(ticks, row, tick)
@@ -45,11 +35,10 @@ def _compare_rows(ticks: Table, codes: Table, times: Table, row: int, tick: int,
     return stop
 
 
-@kernel(
-    f"int64({_READ}, {_READ}, {_READ}, {_READ}, {_READ}, {_READ}, {_READ}, boolean, {_T1}, {_T3}, {_T2}, {_T2}, {_T3}, "
-    f"{_T4}, {_T3}, {_T4}, {_T1}, {_T1})"
-)
+@kernel(int64(TABLES, LEARNT, READ, READ, READ, READ, READ, READ, READ, boolean, T1, T1))
 def follow_statistics(
+    tables: HeartbeatTables,
+    learnt: LearntTables,
     ticks: Table,
     codes: Table,
     rows: Table,
@@ -58,14 +47,6 @@ def follow_statistics(
     own_codes: Table,
     own_times: Table,
     closes: bool,
-    everything: Table,
-    rules: Table,
-    kinds: Table,
-    sources: Table,
-    histories: Table,
-    delayed: Table,
-    counted: Table,
-    queues: Table,
     places: Table,
     bounds: Table,
 ) -> int:
@@ -74,30 +55,17 @@ def follow_statistics(
     Rows are in order of their ticks, too, and every one is in a group. With `closes` the last tick is over after the
     last group. A group whose newest time is LEAST has rows without a time only, and moves nothing but the clock.
     """
-    found, counts, group, row = 0, any_counts(kinds), 0, 0
+    found, counts, group, row = 0, any_counts(tables.kinds), 0, 0
     while group < len(ticks) or closes:
-        over = group == len(ticks)
-        tick = everything[TICK] + 1 if over else max(ticks[group], everything[TICK])
-        if tick > everything[TICK]:
-            if everything[BEGUN] != LEAST and everything[EVALUATED] != tick - 1:
-                before = everything[OVERALL]
-                evaluate(everything, rules, kinds, sources, histories, delayed, counted, tick - 1)
-                if everything[OVERALL] > before:
-                    places[found], bounds[found] = row, everything[OVERALL]
-                    found += 1
-            if over:
-                break
-            everything[TICK] = tick
-            if everything[BEGUN] == LEAST:
-                everything[BEGUN] = tick
-        everything[EVALUATED] = LEAST
-        row = _compare_rows(own_ticks, own_codes, own_times, row, tick, sources)
+        tick = next_tick(tables.everything, ticks, group)
+        found = finish_tick(tables, learnt, tick, row, found, places, bounds)
+        if group == len(ticks):
+            break
+        begin_tick(tables, learnt, tick)
+        row = _compare_rows(own_ticks, own_codes, own_times, row, tick, tables.sources)
         stop = end_of_tick(ticks, group, tick)
         for one in range(group, stop):
             if newest[one] != LEAST:
-                take_in(
-                    codes[one], newest[one], rows[one] - 1, tick, counts, everything, rules, kinds, sources, histories,
-                    delayed, counted, queues,
-                )  # fmt: skip
+                take_in(tables, codes[one], newest[one], rows[one] - 1, tick, counts)
         group = stop
     return found

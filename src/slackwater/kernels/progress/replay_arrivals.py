@@ -8,10 +8,13 @@ Cost: that of the generator for each tick in which something is held, and O(1) f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from slackwater.kernels.compile import kernel
-from slackwater.kernels.progress.heartbeats import (
+from numba import int64, void
+
+from slackwater.kernels.compile import handed_as_one, kernel
+from slackwater.kernels.progress.follow_arrivals import follow_arrivals
+from slackwater.kernels.progress.heartbeat_tables import (
     ALWAYS,
     BEGUN,
     DELAY,
@@ -24,99 +27,102 @@ from slackwater.kernels.progress.heartbeats import (
     NONE,
     OVERALL,
     SOURCES,
+    T1,
+    T2,
+    TABLES,
     TICK,
     WAITED_FOR,
-    evaluate,
-    follow_arrivals,
 )
+from slackwater.kernels.progress.learnt_tables import LEARNT
+from slackwater.kernels.progress.ticks import evaluate
 from slackwater.kernels.saturating import GREATEST, LEAST, plus
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Table = NDArray[np.int64]
-
-_READ = "Array(int64, 1, 'C', readonly=True)"
-_T1, _T2, _T3, _T4 = "int64[::1]", "int64[:, ::1]", "int64[:, :, ::1]", "int64[:, :, :, ::1]"
+    from slackwater.kernels.progress.heartbeat_tables import HeartbeatTables, Table
+    from slackwater.kernels.progress.learnt_tables import LearntTables
 
 
-@kernel(f"int64({_READ}, {_READ}, {_T1}, int64, int64, int64, int64, int64, {_T1})")
+class Replayed(NamedTuple):
+    """Rows in order of their arrival, and when each of them could have been given out."""
+
+    ticks: Table
+    codes: Table
+    times: Table
+    by_time: Table
+    """The rows in order of time."""
+
+    by_source: Table
+    """The rows of one source after those of another, each in order of time."""
+
+    begins: Table
+    """Where the rows of each source begin there, and behind them all where the last end."""
+
+    nexts: Table
+    """The next row of each source that is held, by its place there; at the end, that of all in order of time."""
+
+    of_all: Table
+    """At the end of which tick the time of a row was complete, by all sources that are waited for."""
+
+    of_own: Table
+    """The same by its own source."""
+
+
+REPLAYED: Final = handed_as_one(Replayed, *[T1] * len(Replayed._fields))
+"""The same as compiled loops know it."""
+
+
+@kernel(int64(REPLAYED, T1, int64, int64, int64, int64, int64, T1))
 def _pass(
-    times: Table,
-    order: Table,
-    nexts: Table,
-    which: int,
-    end: int,
-    heartbeat: int,
-    arrived: int,
-    tick: int,
-    found: Table,
+    rows: Replayed, order: Table, which: int, end: int, heartbeat: int, arrived: int, tick: int, found: Table
 ) -> int:
     """Note the tick for all rows up to a heartbeat; return how many of them had arrived."""
-    released, at = 0, nexts[which]
-    while at < end and times[order[at]] <= heartbeat:
+    released, at = 0, rows.nexts[which]
+    while at < end and rows.times[order[at]] <= heartbeat:
         found[order[at]] = tick
         released += order[at] < arrived
         at += 1
-    nexts[which] = at
+    rows.nexts[which] = at
     return released
 
 
-@kernel(
-    f"int64({_READ}, {_READ}, {_READ}, {_READ}, {_T1}, {_T1}, {_T2}, int64, int64, {_T1}, {_T1})",
-)
-def release(
-    times: Table,
-    by_time: Table,
-    by_source: Table,
-    begins: Table,
-    nexts: Table,
-    everything: Table,
-    sources: Table,
-    arrived: int,
-    tick: int,
-    of_all: Table,
-    of_own: Table,
-) -> int:
+@kernel(int64(TABLES, REPLAYED, int64, int64))
+def _release(tables: HeartbeatTables, rows: Replayed, arrived: int, tick: int) -> int:
     """Let out what heartbeats have passed at the end of a tick; return how many of the rows that have arrived.
 
-    Twice: of all sources, and of its own. The last of `nexts` is the place in the order of all.
+    Twice: of all sources, and of its own.
     """
-    released = 0
+    everything, heartbeats, released = tables.everything, tables.sources[HEARTBEAT], 0
     if everything[OVERALL] != LEAST:
-        last = len(nexts) - 1
-        released += _pass(times, by_time, nexts, last, len(times), everything[OVERALL], arrived, tick, of_all)
+        last, end = len(rows.nexts) - 1, len(rows.times)
+        released += _pass(rows, rows.by_time, last, end, everything[OVERALL], arrived, tick, rows.of_all)
     for j in range(everything[SOURCES]):
-        if sources[HEARTBEAT, j] != LEAST:
-            end = begins[j + 1]
-            released += _pass(times, by_source, nexts, j, end, sources[HEARTBEAT, j], arrived, tick, of_own)
+        if heartbeats[j] != LEAST:
+            released += _pass(rows, rows.by_source, j, rows.begins[j + 1], heartbeats[j], arrived, tick, rows.of_own)
     return released
 
 
-@kernel("int64(int64, int64, int64)", inlined=True)
+@kernel(int64(int64, int64, int64), inlined=True)
 def _by_clock(time: int, delay: int, grid: int) -> int:
     """The tick at the end of which the clock passes a time by a delay; GREATEST if there is no delay."""
     return GREATEST if delay == NONE else -(-plus(plus(time, delay), 1) // grid) - 1
 
 
-@kernel(f"int64({_READ}, {_READ}, {_READ}, {_READ}, {_T1}, {_T1}, {_T2})")
-def next_change(
-    times: Table, by_time: Table, by_source: Table, begins: Table, nexts: Table, everything: Table, sources: Table
-) -> int:
+@kernel(int64(TABLES, REPLAYED))
+def _next_change(tables: HeartbeatTables, rows: Replayed) -> int:
     """The next tick without rows at which the clock, or an assumption, may let something out; GREATEST for none."""
+    everything, sources, times = tables.everything, tables.sources, rows.times
     now, grid, found = everything[TICK], everything[GRID], GREATEST
-    at = nexts[len(nexts) - 1]
+    at = rows.nexts[len(rows.nexts) - 1]
     if at < len(times):
         # The next row in order of time is let out when all sources that are waited for have passed it.
-        last = now
+        last, time = now, times[rows.by_time[at]]
         for j in range(everything[SOURCES]):
-            if sources[WAITED_FOR, j] == ALWAYS and sources[HEARTBEAT, j] < times[by_time[at]]:
-                last = max(last, _by_clock(times[by_time[at]], sources[DELAY, j], grid))
+            if sources[WAITED_FOR, j] == ALWAYS and sources[HEARTBEAT, j] < time:
+                last = max(last, _by_clock(time, sources[DELAY, j], grid))
         found = last if last > now else GREATEST
     for j in range(everything[SOURCES]):
-        if nexts[j] < begins[j + 1]:
-            passes = _by_clock(times[by_source[nexts[j]]], sources[DELAY, j], grid)
+        if rows.nexts[j] < rows.begins[j + 1]:
+            passes = _by_clock(times[rows.by_source[rows.nexts[j]]], sources[DELAY, j], grid)
             found = min(found, passes) if passes > now else found
         if everything[IDLE] != NONE:
             idle = max(sources[LAST_TICK, j], everything[BEGUN]) + everything[IDLE]
@@ -125,62 +131,43 @@ def next_change(
     return min(found, lull) if everything[LULL] != NONE and lull > now else found
 
 
-@kernel(
-    f"void({_READ}, {_READ}, {_READ}, {_READ}, {_READ}, {_READ}, int64, {_T1}, {_T3}, {_T2}, {_T2}, {_T3}, {_T4}, "
-    f"{_T3}, {_T4}, {_T1}, {_T2}, {_T1}, {_T1})",
-)
+@kernel(int64(TABLES, LEARNT, REPLAYED, int64, int64))
+def _pass_silence(tables: HeartbeatTables, learnt: LearntTables, rows: Replayed, arrived: int, now: int) -> int:
+    """Go on to the end of a tick without rows, and let out what that lets out; return how many rows."""
+    tables.everything[TICK] = now
+    evaluate(tables, learnt, now)
+    return _release(tables, rows, arrived, now)
+
+
+@kernel(void(TABLES, LEARNT, REPLAYED, int64, T2))
 def replay_arrivals(
-    ticks: Table,
-    codes: Table,
-    times: Table,
-    by_time: Table,
-    by_source: Table,
-    begins: Table,
-    longest: int,
-    everything: Table,
-    rules: Table,
-    kinds: Table,
-    sources: Table,
-    histories: Table,
-    delayed: Table,
-    counted: Table,
-    queues: Table,
-    nexts: Table,
-    scratch: Table,
-    of_all: Table,
-    of_own: Table,
+    tables: HeartbeatTables, learnt: LearntTables, rows: Replayed, longest: int, scratch: Table
 ) -> None:
     """Fill in at the end of which tick the time of each row was complete: of all sources, and of its own.
 
     Rows that are never complete keep what is there, GREATEST. `longest` is for how many ticks without rows something
     may come to hold that rows guaranteed. `nexts` has the beginnings of the sources in `by_source`, and 0 at its end.
     """
-    row, held = 0, 0
-    while row < len(times):
+    everything, ticks, row, held = tables.everything, rows.ticks, 0, 0
+    while row < len(ticks):
         tick, end = ticks[row], row
         if everything[BEGUN] != LEAST and tick - 1 > everything[TICK]:
             # The end of the silence: what comes too late now is late.
-            everything[TICK] = tick - 1
-            evaluate(everything, rules, kinds, sources, histories, delayed, counted, tick - 1)
-            held -= release(
-                times, by_time, by_source, begins, nexts, everything, sources, row, tick - 1, of_all, of_own
-            )
-        while end < len(times) and ticks[end] == tick:
-            held += (of_all[end] == GREATEST) + (of_own[end] == GREATEST)
+            held -= _pass_silence(tables, learnt, rows, row, tick - 1)
+        while end < len(ticks) and ticks[end] == tick:
+            held += (rows.of_all[end] == GREATEST) + (rows.of_own[end] == GREATEST)
             end += 1
         follow_arrivals(
-            ticks[row:end], codes[row:end], times[row:end], True, everything, rules, kinds, sources, histories,
-            delayed, counted, queues, scratch[0], scratch[1], scratch[0, :0],
+            tables, learnt, ticks[row:end], rows.codes[row:end], rows.times[row:end], True, scratch[0], scratch[1],
+            scratch[0, :0],
         )  # fmt: skip
         row = end
-        held -= release(times, by_time, by_source, begins, nexts, everything, sources, row, tick, of_all, of_own)
-        until = ticks[row] - 1 if row < len(times) else GREATEST
+        held -= _release(tables, rows, row, tick)
+        until = ticks[row] - 1 if row < len(ticks) else GREATEST
         while held > 0 and everything[TICK] < until:
             now = everything[TICK] + 1
             if now > tick + longest:
-                now = next_change(times, by_time, by_source, begins, nexts, everything, sources)
+                now = _next_change(tables, rows)
             if now > until or now == GREATEST:
                 break
-            everything[TICK] = now
-            evaluate(everything, rules, kinds, sources, histories, delayed, counted, now)
-            held -= release(times, by_time, by_source, begins, nexts, everything, sources, row, now, of_all, of_own)
+            held -= _pass_silence(tables, learnt, rows, row, now)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from slackwater.columns.inline_punctuations import split_punctuations
-from slackwater.kernels.progress.heartbeats import BY_NOTHING
+from slackwater.kernels.progress.heartbeat_tables import BY_NOTHING
 from slackwater.operators.by_origin.row_steps import through_steps
 from slackwater.operators.emission import LATE, NOTHING, Emission
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator, complete_before_of

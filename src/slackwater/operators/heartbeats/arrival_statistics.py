@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.kernels.progress.count_arrivals import count_arrivals
-from slackwater.kernels.progress.heartbeats import ticks_of
+from slackwater.kernels.progress.ticks import ticks_of
 from slackwater.operators.heartbeats.heartbeats import ONE_SOURCE, arrival_times
 from slackwater.operators.replicas.replica_names import ReplicaNames
 from slackwater.progress.instants import BEGINNING, Instant

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slackwater.events.batch import EventBatch
-from slackwater.kernels.progress.heartbeats import ticks_of
+from slackwater.kernels.progress.ticks import ticks_of
 from slackwater.operators.emission import Emission
 from slackwater.operators.heartbeats.heartbeats import HeartbeatsOperator, arrival_times
 from slackwater.progress.saturating import within_int64

@@ -14,28 +14,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from slackwater.kernels.progress import estimates, follow_estimating
-from slackwater.kernels.progress import heartbeats as kernel
-from slackwater.operators.heartbeats.generator import NO_ROOM, HeartbeatGenerator
+from slackwater.kernels.progress import heartbeat_tables as kernel
+from slackwater.kernels.progress import learnt_tables as estimates
+from slackwater.operators.heartbeats.generator import HeartbeatGenerator
 from slackwater.operators.heartbeats.learnt import Learnt
 from slackwater.operators.heartbeats.observed_loss import ObservedLoss
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from numpy.typing import NDArray
-
+    from slackwater.kernels.progress.learnt_tables import LearntTables
     from slackwater.operators.heartbeats.generator import Binding
-    from slackwater.operators.heartbeats.recording import Recording
     from slackwater.operators.heartbeats.tables import HeartbeatState
     from slackwater.policies.bound_rules import Rules
     from slackwater.policies.per_source import SourceName
-    from slackwater.progress.instants import Duration, Instant
-
-    Column = NDArray[np.int64]
+    from slackwater.progress.instants import Duration
 
 
 def generator_for(
@@ -52,6 +46,7 @@ def generator_for(
 class EstimatingGenerator(HeartbeatGenerator):
     """Follows the arrivals of a stream, and learns how far behind its rows are.
 
+    >>> import numpy as np
     >>> from slackwater.policies.bound import Units
     >>> from slackwater.policies.bounds import Bounds
     >>> rules = Bounds.greatest().only("a").rules(Units(calendar=False, clock_calendar=False))
@@ -85,48 +80,11 @@ class EstimatingGenerator(HeartbeatGenerator):
             self._learnt.add(place, self._tables)
         return place
 
-    def follow(
-        self, ticks: Column, sources: Column, times: Column, *, closes: bool, own: Column = NO_ROOM
-    ) -> tuple[Column, Column]:
-        """Take in rows in order of arrival, and learn from them; return as a generator of declared bounds does."""
-        assert not len(own), "what is learnt is about one order of all"
-        scratch = np.empty((4, len(times) + 1), dtype=np.int64)
-        of, learnt = self._tables, self._learnt
-        assert learnt is not None
-        count = follow_estimating.follow_estimating(
-            ticks, sources, times, closes, of.everything, of.says, of.kinds, of.sources, of.histories, of.delayed,
-            of.counted, of.queues, learnt.numbers, learnt.floats, learnt.before, learnt.aside, learnt.cells,
-            learnt.weights, learnt.totals, learnt.slots, scratch[0], scratch[1], scratch[2:],
-        )  # fmt: skip
-        return scratch[0, :count], np.minimum(scratch[1, :count], FOREVER - 2) + 1
-
-    def advance(self, tick: int) -> Instant:
-        """Let the clock go on to the end of a tick without rows; return up to where the stream is complete."""
-        of, learnt = self._tables, self._learnt
-        assert learnt is not None
-        if self._begin_silence(tick):
-            follow_estimating.evaluate_estimating(
-                of.everything, of.says, of.kinds, of.sources, of.histories, of.delayed, of.counted, learnt.numbers,
-                learnt.floats, learnt.before, learnt.aside, learnt.cells, learnt.weights, learnt.totals, learnt.slots,
-                tick,
-            )  # fmt: skip
-        return self.complete_before
-
-    def release_ticks(self, recorded: Recording) -> tuple[Column, Column]:
-        """Take in a whole recording; for each row, at the end of which tick its time was complete."""
-        sources = self.places_of(recorded.names)[recorded.codes]
-        by_source, begins = recorded.by_source(sources, len(self.names))
-        rows = len(sources)
-        of_all, of_own = np.full(rows, FOREVER, np.int64), np.full(rows, FOREVER, np.int64)
-        of, learnt = self._tables, self._learnt
-        assert learnt is not None
-        follow_estimating.replay_estimating(
-            recorded.ticks, sources, recorded.times, recorded.by_time, by_source, begins, self._longest_wait(),
-            of.everything, of.says, of.kinds, of.sources, of.histories, of.delayed, of.counted, of.queues,
-            learnt.numbers, learnt.floats, learnt.before, learnt.aside, learnt.cells, learnt.weights, learnt.totals,
-            learnt.slots, np.append(begins[:-1], 0), np.empty((4, rows + 1), np.int64), of_all, of_own,
-        )  # fmt: skip
-        return of_all, of_own
+    @property
+    def _learnt_tables(self) -> LearntTables:
+        """What is learnt, beside the tables of declared bounds."""
+        assert self._learnt is not None
+        return self._learnt.all
 
     # ---- looking at it ----------------------------------------------------------------------------------------------
 

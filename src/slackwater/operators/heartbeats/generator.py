@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from slackwater.kernels.progress import heartbeats as kernel
+from slackwater.kernels.progress import heartbeat_tables as kernel
+from slackwater.kernels.progress.follow_arrivals import follow_arrivals
 from slackwater.kernels.progress.follow_statistics import follow_statistics
-from slackwater.kernels.progress.replay_arrivals import replay_arrivals
+from slackwater.kernels.progress.learnt_tables import NOTHING_LEARNT, LearntTables
+from slackwater.kernels.progress.replay_arrivals import Replayed, replay_arrivals
+from slackwater.kernels.progress.ticks import evaluate
 from slackwater.operators.heartbeats.tables import HeartbeatState, Tables
 from slackwater.progress.instants import BEGINNING, FOREVER
 
@@ -130,6 +133,11 @@ class HeartbeatGenerator:
             return kernel.NEVER
         return kernel.FROM_FIRST_ROW if known is _NOBODY or self._rules.as_seen else kernel.ALWAYS
 
+    @property
+    def _learnt_tables(self) -> LearntTables:
+        """What is learnt: nothing here."""
+        return NOTHING_LEARNT
+
     # ---- what arrives, and when -----------------------------------------------------------------------------------
 
     def follow(
@@ -142,11 +150,9 @@ class HeartbeatGenerator:
         the heartbeat of its source before it came; of one that nobody waits for, with the least of all if that is more.
         """
         places, found = np.empty(len(times) + 1, dtype=np.int64), np.empty(len(times) + 1, dtype=np.int64)
-        all_of = self._tables
-        count = kernel.follow_arrivals(
-            ticks, sources, times, closes, all_of.everything, all_of.says, all_of.kinds, all_of.sources,
-            all_of.histories, all_of.delayed, all_of.counted, all_of.queues, places, found, own,
-        )  # fmt: skip
+        count = follow_arrivals(
+            self._tables.all, self._learnt_tables, ticks, sources, times, closes, places, found, own
+        )
         # None of these is BEGINNING: they are where it rose.
         return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
 
@@ -160,11 +166,9 @@ class HeartbeatGenerator:
         """
         most = groups.shape[1] + 1
         places, found = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-        all_of = self._tables
         count = follow_statistics(
-            groups[1], groups[0], groups[2], groups[3], ticks, sources, times, closes, all_of.everything, all_of.says,
-            all_of.kinds, all_of.sources, all_of.histories, all_of.delayed, all_of.counted, all_of.queues, places,
-            found,
+            self._tables.all, self._learnt_tables, groups[1], groups[0], groups[2], groups[3], ticks, sources, times,
+            closes, places, found,
         )  # fmt: skip
         return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
 
@@ -178,11 +182,7 @@ class HeartbeatGenerator:
     def advance(self, tick: int) -> Instant:
         """Let the clock go on to the end of a tick without rows; return up to where the stream is complete."""
         if self._begin_silence(tick):
-            all_of = self._tables
-            kernel.evaluate(
-                all_of.everything, all_of.says, all_of.kinds, all_of.sources, all_of.histories, all_of.delayed,
-                all_of.counted, tick,
-            )  # fmt: skip
+            evaluate(self._tables.all, self._learnt_tables, tick)
         return self.complete_before
 
     def _begin_silence(self, tick: int) -> bool:
@@ -205,13 +205,10 @@ class HeartbeatGenerator:
         by_source, begins = recorded.by_source(sources, len(self.names))
         rows = len(sources)
         of_all, of_own = np.full(rows, FOREVER, np.int64), np.full(rows, FOREVER, np.int64)
-        scratch = np.empty((2, rows + 1), np.int64)
-        tables = self._tables
-        replay_arrivals(
-            recorded.ticks, sources, recorded.times, recorded.by_time, by_source, begins, self._longest_wait(),
-            tables.everything, tables.says, tables.kinds, tables.sources, tables.histories, tables.delayed,
-            tables.counted, tables.queues, np.append(begins[:-1], 0), scratch, of_all, of_own,
-        )  # fmt: skip
+        nexts, scratch = np.append(begins[:-1], 0), np.empty((2, rows + 1), np.int64)
+        times = np.require(recorded.times, requirements="W")  # as all that stands in one value
+        replayed = Replayed(recorded.ticks, sources, times, recorded.by_time, by_source, begins, nexts, of_all, of_own)
+        replay_arrivals(self._tables.all, self._learnt_tables, replayed, self._longest_wait(), scratch)
         return of_all, of_own
 
     def _longest_wait(self) -> int:

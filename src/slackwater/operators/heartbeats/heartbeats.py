@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
 from slackwater.events.batch import EventBatch
-from slackwater.kernels.progress.heartbeats import BY_CLOCK, BY_IDLE, BY_LULL, BY_NOTHING, ticks_of
+from slackwater.kernels.progress.heartbeat_tables import BY_CLOCK, BY_IDLE, BY_LULL, BY_NOTHING
+from slackwater.kernels.progress.ticks import ticks_of
 from slackwater.operators.emission import LATE, NOTHING, Emission
 from slackwater.operators.heartbeats.estimating import EstimatingGenerator, generator_for
 from slackwater.operators.heartbeats.learnt import LearntState

@@ -1,6 +1,6 @@
 """The columns that estimates are made of: what each source showed so far, and what declared bounds alone guarantee.
 
-What stands in which place is named in kernels/progress/estimates.py.
+What stands in which place is named in kernels/progress/learnt_tables.py.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from slackwater.kernels.progress import estimates as kernel
+from slackwater.kernels.progress import learnt_tables as kernel
 from slackwater.kernels.progress.decayed_histogram import BUCKETS
-from slackwater.kernels.progress.heartbeats import (
+from slackwater.kernels.progress.estimates import apply_learnt
+from slackwater.kernels.progress.heartbeat_tables import (
     BY_NOTHING,
     DELAY,
     HEARTBEAT,
@@ -128,10 +129,21 @@ class Learnt:
 
     def apply(self, place: int, tables: Tables) -> None:
         """Let what was learnt hold for a source."""
-        if self.numbers[kernel.BY_SHARES]:
-            kernel.apply_shares(place, tables.says, tables.sources, self.numbers, self.aside, self.slots)
-        else:
-            kernel.apply_cells(self.cells, place, tables.says, tables.sources, self.numbers, self.aside)
+        apply_learnt(tables.all, self.all, place)
+
+    @property
+    def all(self) -> kernel.LearntTables:
+        """All tables, to be handed to compiled loops as one."""
+        return kernel.LearntTables(
+            numbers=self.numbers,
+            floats=self.floats,
+            before=self.before,
+            aside=self.aside,
+            cells=self.cells,
+            weights=self.weights,
+            totals=self.totals,
+            slots=self.slots,
+        )
 
     def snapshot(self, sources: int) -> LearntState:
         """All that is remembered, of so many sources."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from slackwater.kernels.progress import heartbeats as kernel
+from slackwater.kernels.progress import heartbeat_tables as kernel
+from slackwater.kernels.progress.heartbeat_tables import HeartbeatTables
 from slackwater.policies.bound_rules import Pair
 from slackwater.progress.instants import BEGINNING
 
@@ -49,10 +50,11 @@ class HeartbeatState:
 
 
 class Tables:
-    """The columns of a generator; what stands in which place is named in kernels/progress/heartbeats.py."""
+    """The columns of a generator; what stands in which place is named in kernels/progress/heartbeat_tables.py."""
 
     __slots__ = (
         "_longest_count",
+        "all",
         "counted",
         "delayed",
         "everything",
@@ -76,6 +78,7 @@ class Tables:
         self._longest_count = max((pair.rows for pair in pairs if pair is not None), default=0)
         self.room = _FIRST_ROOM
         self.says, self.sources, self.delayed, self.counted, self.queues = self._by_source(self.room)
+        self.all = self._together()
 
     def _by_source(self, room: int) -> tuple[Column, Column, Column, Column, Column]:
         """Tables for so many sources."""
@@ -101,6 +104,20 @@ class Tables:
             new[:, : self.room] = old
         self.says, (self.sources, self.delayed, self.counted, self.queues) = says, after
         self.room *= 2
+        self.all = self._together()
+
+    def _together(self) -> HeartbeatTables:
+        """All tables, to be handed to compiled loops as one."""
+        return HeartbeatTables(
+            everything=self.everything,
+            rules=self.says,
+            kinds=self.kinds,
+            sources=self.sources,
+            histories=self.histories,
+            delayed=self.delayed,
+            counted=self.counted,
+            queues=self.queues,
+        )
 
     def set_up(self, place: int, rules: Rules, name: Hashable, waited_for: int) -> None:
         """Fill in what rules say of a source of which nothing has come."""

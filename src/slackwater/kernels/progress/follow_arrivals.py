@@ -1,0 +1,101 @@
+"""Follows rows in the order of their arrival, tick by tick: where the stream is complete further, and up to where.
+
+Where bounds are learnt each tick is learnt from before its rows count.
+Paper: Srivastava, Widom. Flexible Time Management in Data Stream Systems. PODS 2004, Figure 2.
+
+Invariants: heartbeats never fall. Rows of one tick never count against each other.
+Cost: O(rules) for each row, O(rules * sources) for each tick with rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numba import boolean, int64, void
+
+from slackwater.kernels.compile import kernel
+from slackwater.kernels.progress.estimates import learn
+from slackwater.kernels.progress.heartbeat_tables import (
+    HEARTBEAT,
+    HIGH_WATER,
+    LAST_TICK,
+    NEVER,
+    OVERALL,
+    READ,
+    SOURCES,
+    T1,
+    T2,
+    TABLES,
+    WAITED_FOR,
+)
+from slackwater.kernels.progress.learnt_tables import CAME_BEFORE, LEARNT
+from slackwater.kernels.progress.take_in import any_counts, compare_with_heartbeat, take_in, take_many
+from slackwater.kernels.progress.ticks import begin_tick, end_of_tick, finish_tick, next_tick
+from slackwater.kernels.saturating import LEAST
+
+if TYPE_CHECKING:
+    from slackwater.kernels.progress.heartbeat_tables import HeartbeatTables, Table
+    from slackwater.kernels.progress.learnt_tables import LearntTables
+
+
+@kernel(void(READ, int64, T2, int64, int64, T1))
+def _note_own(codes: Table, overall: int, sources: Table, row: int, stop: int, own: Table) -> None:
+    """Fill in how far the source of each row is complete before the rows of its tick count.
+
+    One that nobody waits for is at least as far as all others are together.
+    """
+    heartbeats, waited_for = sources[HEARTBEAT], sources[WAITED_FOR]
+    for one in range(row, stop):
+        source = codes[one]
+        own[one] = heartbeats[source] if waited_for[source] != NEVER else max(heartbeats[source], overall)
+
+
+@kernel(void(TABLES, LEARNT, READ, READ, int64))
+def _learn_rows(tables: HeartbeatTables, learnt: LearntTables, codes: Table, times: Table, tick: int) -> None:
+    """Learn from the rows of a tick, of which none is taken in unless it came in a batch before this one."""
+    for row in range(len(times)):
+        source = codes[row]
+        if times[row] != LEAST:
+            if tables.sources[LAST_TICK, source] != tick:
+                learnt.aside[CAME_BEFORE, source] = tables.sources[HIGH_WATER, source]
+            learn(tables, learnt, source, times[row], tick)
+
+
+@kernel(int64(TABLES, LEARNT, READ, READ, READ, boolean, T1, T1, T1))
+def follow_arrivals(
+    tables: HeartbeatTables,
+    learnt: LearntTables,
+    ticks: Table,
+    codes: Table,
+    times: Table,
+    closes: bool,
+    places: Table,
+    bounds: Table,
+    own: Table,
+) -> int:
+    """Take in rows in order of arrival; return how often the least heartbeat rose, and fill in before which rows.
+
+    With `closes` the last tick is over after the last row. A row whose time is LEAST has none, and moves nothing. `own`
+    is filled with how far the source of each row was complete when the row came, unless there is no room in it.
+    """
+    everything = tables.everything
+    found, row, counts, few = 0, 0, any_counts(tables.kinds), everything[SOURCES] // 4
+    while row < len(times) or closes:
+        tick = next_tick(everything, ticks, row)
+        found = finish_tick(tables, learnt, tick, row, found, places, bounds)
+        if row == len(times):
+            break
+        begin_tick(tables, learnt, tick)
+        stop = end_of_tick(ticks, row, tick)
+        _note_own(codes, everything[OVERALL], tables.sources, row, min(stop, len(own)), own)
+        if len(learnt.before):
+            _learn_rows(tables, learnt, codes[row:stop], times[row:stop], tick)
+        if counts or stop - row <= few:
+            for one in range(row, stop):
+                if times[one] != LEAST:
+                    compare_with_heartbeat(tables.sources, codes[one], times[one])
+                    take_in(tables, codes[one], times[one], 0, tick, counts)
+        else:
+            take_many(tables, codes[row:stop], times[row:stop], tick)
+        row = stop
+    return found
