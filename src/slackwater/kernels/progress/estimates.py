@@ -89,7 +89,7 @@ MOST_TIMES_THE_WINDOW: Final = 64.0
 """A window that adapts is so many times as long as the one that was chosen at most, and as short at least."""
 
 
-@kernel(int64(int64, int64))
+@kernel(int64(int64, int64), inner=True)
 def _reach(reference: int, time: int) -> int:
     """How far behind a reference a row is, one more: what a delta must be for the row to keep it; 0 if it is newer."""
     if reference == LEAST or reference < time:
@@ -99,7 +99,7 @@ def _reach(reference: int, time: int) -> int:
     return reference - time + 1
 
 
-@kernel(int64(TABLES, LEARNT, int64, int64, int64, int64))
+@kernel(int64(TABLES, LEARNT, int64, int64, int64, int64), inner=True)
 def _shown(tables: HeartbeatTables, learnt: LearntTables, kind: int, source: int, time: int, tick: int) -> int:
     """What a row shows of one kind of bound; NONE if there was nothing to compare it with."""
     if kind == learnt.numbers[CLOCK]:
@@ -113,7 +113,7 @@ def _shown(tables: HeartbeatTables, learnt: LearntTables, kind: int, source: int
     return NONE if reference == LEAST else _reach(reference, time)
 
 
-@kernel(void(TABLES, LEARNT, int64, int64, int64))
+@kernel(void(TABLES, LEARNT, int64, int64, int64), inner=True)
 def _apply(tables: HeartbeatTables, learnt: LearntTables, kind: int, source: int, delta: int) -> None:
     """Let an estimate hold for a source; NONE for none."""
     if kind != learnt.numbers[CLOCK]:
@@ -126,7 +126,7 @@ def _apply(tables: HeartbeatTables, learnt: LearntTables, kind: int, source: int
 # ---- Figure 4 -------------------------------------------------------------------------------------------------------
 
 
-@kernel(void(LEARNT, F2, int64, float64, int64))
+@kernel(void(LEARNT, F2, int64, float64, int64), inner=True)
 def _take_estimate(learnt: LearntTables, cells: Floats, source: int, shown: float, tick: int) -> None:
     """Figure 4, for one kind and source; and windows that adapt.
 
@@ -156,7 +156,7 @@ def _take_estimate(learnt: LearntTables, cells: Floats, source: int, shown: floa
     cells[GREATEST_IN_WINDOW, source], cells[IN_WINDOW, source], cells[BEGAN, source] = 0, 0, tick
 
 
-@kernel(void(TABLES, LEARNT, int64))
+@kernel(void(TABLES, LEARNT, int64), inner=True)
 def _apply_cells(tables: HeartbeatTables, learnt: LearntTables, source: int) -> None:
     """Let the estimates of Figure 4 hold for a source, fractions rounded up."""
     for kind in range(len(learnt.cells)):
@@ -165,13 +165,13 @@ def _apply_cells(tables: HeartbeatTables, learnt: LearntTables, source: int) -> 
         _apply(tables, learnt, kind, source, delta)
 
 
-@kernel(boolean(TABLES, LEARNT, int64))
+@kernel(boolean(TABLES, LEARNT, int64), inner=True)
 def _is_new(tables: HeartbeatTables, learnt: LearntTables, source: int) -> bool:
     """Whether nothing was learnt yet of a source that nobody waits for before it has come."""
     return learnt.aside[SENT, source] == 0 and tables.sources[WAITED_FOR, source] == FROM_FIRST_ROW
 
 
-@kernel(void(LEARNT, int64))
+@kernel(void(LEARNT, int64), inner=True)
 def _begin_with_all(learnt: LearntTables, source: int) -> None:
     """Let a source begin with the estimates of all: what has not come yet is as those that have."""
     cells = learnt.cells
@@ -180,7 +180,7 @@ def _begin_with_all(learnt: LearntTables, source: int) -> None:
         cells[kind, LENGTH_OF_WINDOW, source] = cells[kind, LENGTH_OF_WINDOW, UNSEEN]
 
 
-@kernel(void(TABLES, LEARNT, int64, int64, int64))
+@kernel(void(TABLES, LEARNT, int64, int64, int64), inner=True)
 def _learn_skew(tables: HeartbeatTables, learnt: LearntTables, source: int, time: int, tick: int) -> None:
     """Figure 4, for all kinds of bounds: of all sources, and of this one."""
     if _is_new(tables, learnt, source):
@@ -197,7 +197,7 @@ def _learn_skew(tables: HeartbeatTables, learnt: LearntTables, source: int, time
 # ---- shares ---------------------------------------------------------------------------------------------------------
 
 
-@kernel(void(LEARNT, int64, int64, int64))
+@kernel(void(LEARNT, int64, int64, int64), inner=True)
 def _count(learnt: LearntTables, slot: int, kind: int, bucket: int) -> None:
     """Count a length in a histogram, and whether it lies beyond the bucket of the estimate."""
     learnt.weights[slot, kind, bucket] += 1
@@ -206,7 +206,7 @@ def _count(learnt: LearntTables, slot: int, kind: int, bucket: int) -> None:
     learnt.totals[slot, kinds + kind] += bucket > learnt.slots[slot, FIRST_ESTIMATE + kinds + kind]
 
 
-@kernel(void(LEARNT, int64))
+@kernel(void(LEARNT, int64), inner=True)
 def _finish_row(learnt: LearntTables, slot: int) -> None:
     """A row is counted in a histogram: after so many all counts are halved."""
     slots, totals, floats = learnt.slots, learnt.totals, learnt.floats
@@ -223,7 +223,7 @@ def _finish_row(learnt: LearntTables, slot: int) -> None:
         floats[RECENT_LOST] *= 0.5
 
 
-@kernel(void(LEARNT, int64))
+@kernel(void(LEARNT, int64), inner=True)
 def _give_slot(learnt: LearntTables, source: int) -> None:
     """A source that has sent enough has a histogram of its own from its next row on, while there are any."""
     aside, numbers = learnt.aside, learnt.numbers
@@ -233,7 +233,7 @@ def _give_slot(learnt: LearntTables, source: int) -> None:
         numbers[SLOTS] += 1
 
 
-@kernel(void(TABLES, LEARNT, int64, int64, int64))
+@kernel(void(TABLES, LEARNT, int64, int64, int64), inner=True)
 def _learn_share(tables: HeartbeatTables, learnt: LearntTables, source: int, time: int, tick: int) -> None:
     """Count what a row shows in the histogram of all sources, and in that of its own if there is one."""
     own = learnt.aside[SLOT, source]
@@ -252,7 +252,7 @@ def _learn_share(tables: HeartbeatTables, learnt: LearntTables, source: int, tim
         _give_slot(learnt, source)
 
 
-@kernel(boolean(LEARNT, int64))
+@kernel(boolean(LEARNT, int64), inner=True)
 def _find_shares(learnt: LearntTables, slot: int) -> bool:
     """Find what all but the share of a histogram keep; return whether that is news."""
     slots, totals, kinds, news = learnt.slots, learnt.totals, learnt.totals.shape[1] // 2, False
@@ -272,7 +272,7 @@ def _find_shares(learnt: LearntTables, slot: int) -> bool:
     return news
 
 
-@kernel(void(TABLES, LEARNT))
+@kernel(void(TABLES, LEARNT), inner=True)
 def _settle(tables: HeartbeatTables, learnt: LearntTables) -> None:
     """At the end of a tick with rows: find what all but the share keep, and let it hold, unless too many were late."""
     numbers, floats, slots = learnt.numbers, learnt.floats, learnt.slots
@@ -296,7 +296,7 @@ def _settle(tables: HeartbeatTables, learnt: LearntTables) -> None:
             _apply_shares(tables, learnt, source)
 
 
-@kernel(void(TABLES, LEARNT, int64))
+@kernel(void(TABLES, LEARNT, int64), inner=True)
 def _apply_shares(tables: HeartbeatTables, learnt: LearntTables, source: int) -> None:
     """Let what all sources keep hold for a source, or what it keeps itself if that is less, while estimates count."""
     slots = learnt.slots
@@ -313,7 +313,7 @@ def _apply_shares(tables: HeartbeatTables, learnt: LearntTables, source: int) ->
 # ---- both -----------------------------------------------------------------------------------------------------------
 
 
-@kernel(void(TABLES, LEARNT, int64, int64, int64))
+@kernel(void(TABLES, LEARNT, int64, int64, int64), inner=True)
 def learn(tables: HeartbeatTables, learnt: LearntTables, source: int, time: int, tick: int) -> None:
     """Learn from a row, before it counts itself; and whether it was late by an estimate."""
     numbers, floats = learnt.numbers, learnt.floats
@@ -333,7 +333,7 @@ def learn(tables: HeartbeatTables, learnt: LearntTables, source: int, time: int,
         _learn_share(tables, learnt, source, time, tick)
 
 
-@kernel(void(TABLES, LEARNT))
+@kernel(void(TABLES, LEARNT), inner=True)
 def settle(tables: HeartbeatTables, learnt: LearntTables) -> None:
     """At the end of a tick: let what was learnt hold, also for sources of which nothing was learnt yet."""
     if learnt.numbers[BY_SHARES]:

@@ -9,9 +9,9 @@ Cost: O(rules) for each row, O(rules * sources) for each tick with rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from numba import boolean, int64, void
+from numba import boolean, int64, none, void
 
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.progress.estimates import learn
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from slackwater.kernels.progress.learnt_tables import LearntTables
 
 
-@kernel(void(READ, int64, T2, int64, int64, T1))
+@kernel(void(READ, int64, T2, int64, int64, T1), inner=True)
 def _note_own(codes: Table, overall: int, sources: Table, row: int, stop: int, own: Table) -> None:
     """Fill in how far the source of each row is complete before the rows of its tick count.
 
@@ -50,7 +50,7 @@ def _note_own(codes: Table, overall: int, sources: Table, row: int, stop: int, o
         own[one] = heartbeats[source] if waited_for[source] != NEVER else max(heartbeats[source], overall)
 
 
-@kernel(void(TABLES, LEARNT, READ, READ, int64))
+@kernel(void(TABLES, LEARNT, READ, READ, int64), inner=True)
 def _learn_rows(tables: HeartbeatTables, learnt: LearntTables, codes: Table, times: Table, tick: int) -> None:
     """Learn from the rows of a tick, of which none is taken in unless it came in a batch before this one."""
     for row in range(len(times)):
@@ -61,10 +61,13 @@ def _learn_rows(tables: HeartbeatTables, learnt: LearntTables, codes: Table, tim
             learn(tables, learnt, source, times[row], tick)
 
 
-@kernel(int64(TABLES, LEARNT, READ, READ, READ, boolean, T1, T1, T1))
-def follow_arrivals(
+_COLUMNS: Final = (READ, READ, READ, boolean, T1, T1, T1)
+
+
+@kernel(int64(TABLES, none, *_COLUMNS), int64(TABLES, LEARNT, *_COLUMNS), inner=True)
+def follow(
     tables: HeartbeatTables,
-    learnt: LearntTables,
+    learnt: LearntTables | None,
     ticks: Table,
     codes: Table,
     times: Table,
@@ -88,7 +91,7 @@ def follow_arrivals(
         begin_tick(tables, learnt, tick)
         stop = end_of_tick(ticks, row, tick)
         _note_own(codes, everything[OVERALL], tables.sources, row, min(stop, len(own)), own)
-        if len(learnt.before):
+        if learnt is not None:
             _learn_rows(tables, learnt, codes[row:stop], times[row:stop], tick)
         if counts or stop - row <= few:
             for one in range(row, stop):
@@ -99,3 +102,34 @@ def follow_arrivals(
             take_many(tables, codes[row:stop], times[row:stop], tick)
         row = stop
     return found
+
+
+@kernel(int64(TABLES, *_COLUMNS))
+def follow_arrivals(
+    tables: HeartbeatTables,
+    ticks: Table,
+    codes: Table,
+    times: Table,
+    closes: bool,
+    places: Table,
+    bounds: Table,
+    own: Table,
+) -> int:
+    """Follow rows by declared bounds; see `follow`."""
+    return follow(tables, None, ticks, codes, times, closes, places, bounds, own)
+
+
+@kernel(int64(TABLES, LEARNT, *_COLUMNS))
+def follow_estimating(
+    tables: HeartbeatTables,
+    learnt: LearntTables,
+    ticks: Table,
+    codes: Table,
+    times: Table,
+    closes: bool,
+    places: Table,
+    bounds: Table,
+    own: Table,
+) -> int:
+    """Follow rows by bounds some of which are learnt from these very rows; see `follow`."""
+    return follow(tables, learnt, ticks, codes, times, closes, places, bounds, own)

@@ -15,17 +15,15 @@ from numba import boolean, int64
 
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.progress.heartbeat_tables import READ, T1, T2, TABLES
-from slackwater.kernels.progress.learnt_tables import LEARNT
 from slackwater.kernels.progress.take_in import any_counts, compare_with_heartbeat, take_in
 from slackwater.kernels.progress.ticks import begin_tick, end_of_tick, finish_tick, next_tick
 from slackwater.kernels.saturating import LEAST
 
 if TYPE_CHECKING:
     from slackwater.kernels.progress.heartbeat_tables import HeartbeatTables, Table
-    from slackwater.kernels.progress.learnt_tables import LearntTables
 
 
-@kernel(int64(READ, READ, READ, int64, int64, T2))
+@kernel(int64(READ, READ, READ, int64, int64, T2), inner=True)
 def _compare_rows(ticks: Table, codes: Table, times: Table, row: int, tick: int, sources: Table) -> int:
     """Compare the rows of a tick with the heartbeats of their sources; return the first row of a later tick."""
     stop = end_of_tick(ticks, row, tick)
@@ -35,10 +33,9 @@ def _compare_rows(ticks: Table, codes: Table, times: Table, row: int, tick: int,
     return stop
 
 
-@kernel(int64(TABLES, LEARNT, READ, READ, READ, READ, READ, READ, READ, boolean, T1, T1))
+@kernel(int64(TABLES, READ, READ, READ, READ, READ, READ, READ, boolean, T1, T1))
 def follow_statistics(
     tables: HeartbeatTables,
-    learnt: LearntTables,
     ticks: Table,
     codes: Table,
     rows: Table,
@@ -58,10 +55,10 @@ def follow_statistics(
     found, counts, group, row = 0, any_counts(tables.kinds), 0, 0
     while group < len(ticks) or closes:
         tick = next_tick(tables.everything, ticks, group)
-        found = finish_tick(tables, learnt, tick, row, found, places, bounds)
+        found = finish_tick(tables, None, tick, row, found, places, bounds)
         if group == len(ticks):
             break
-        begin_tick(tables, learnt, tick)
+        begin_tick(tables, None, tick)
         row = _compare_rows(own_ticks, own_codes, own_times, row, tick, tables.sources)
         stop = end_of_tick(ticks, group, tick)
         for one in range(group, stop):

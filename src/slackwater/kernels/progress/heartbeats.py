@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from slackwater.kernels.progress.heartbeat_tables import HeartbeatTables, Table
 
 
-@kernel(int64(T1, T2, int64, int64, int64))
+@kernel(int64(T1, T2, int64, int64, int64), inner=True)
 def furthest(kind: Table, history: Table, receiver: int, wait: int, now: int) -> int:
     """How far the senders of a rule had come when the wait of a receiver began; LEAST if none had come."""
     first, sender, second = kind[FIRST], kind[FIRST_SENDER], kind[SECOND]
@@ -75,7 +75,7 @@ def furthest(kind: Table, history: Table, receiver: int, wait: int, now: int) ->
     return second if sender == receiver and not kind[AND_OWN] else first
 
 
-@kernel(int64(TABLES, int64, int64, int64))
+@kernel(int64(TABLES, int64, int64, int64), inner=True)
 def _guaranteed(tables: HeartbeatTables, rule: int, receiver: int, now: int) -> int:
     """Up to where a rule guarantees, by now, that a source is complete; LEAST for nothing."""
     says, kind = tables.rules[rule], tables.kinds[rule]
@@ -96,7 +96,7 @@ def _guaranteed(tables: HeartbeatTables, rule: int, receiver: int, now: int) -> 
     return LEAST if at == NONE else minus(tables.delayed[place, receiver, at, 1], delta)
 
 
-@kernel(void(T2, int64, int64, int64, int64), inlined=True)
+@kernel(void(T2, int64, int64, int64, int64), inlined=True, inner=True)
 def _lift(sources: Table, source: int, value: int, by: int, sender: int) -> None:
     """Raise a heartbeat, if this is more, and note why, and by whose row."""
     if value > sources[HEARTBEAT, source]:
@@ -105,7 +105,7 @@ def _lift(sources: Table, source: int, value: int, by: int, sender: int) -> None
         sources[SENDER, source] = sender
 
 
-@kernel(void(int64, T1, T2, T2, T2, int64, int64))
+@kernel(void(int64, T1, T2, T2, T2, int64, int64), inner=True)
 def _lift_by_others(rule: int, kind: Table, says: Table, sources: Table, history: Table, count: int, now: int) -> None:
     """Raise heartbeats by how far the senders of a rule have come; sources that wait as long are looked up once."""
     deltas, waits = says[DELTA], says[WAIT]
@@ -128,7 +128,7 @@ def _lift_by_others(rule: int, kind: Table, says: Table, sources: Table, history
             _lift(sources, j, minus(first, deltas[j]), rule, sender)
 
 
-@kernel(void(int64, T2, T2, int64))
+@kernel(void(int64, T2, T2, int64), inner=True)
 def _lift_by_own(rule: int, says: Table, sources: Table, count: int) -> None:
     """Raise heartbeats by how far each source has come itself, where nobody waits and nothing is counted."""
     deltas, water = says[DELTA], sources[HIGH_WATER]
@@ -137,7 +137,7 @@ def _lift_by_own(rule: int, says: Table, sources: Table, count: int) -> None:
             _lift(sources, j, minus(water[j], deltas[j]), rule, j)
 
 
-@kernel(void(T1, T2, int64))
+@kernel(void(T1, T2, int64), inner=True)
 def _assume(everything: Table, sources: Table, now: int) -> None:
     """Raise heartbeats by the clock, and by what is assumed of silence."""
     delays, last, newest = sources[DELAY], sources[LAST_TICK], everything[NEWEST]
@@ -153,7 +153,7 @@ def _assume(everything: Table, sources: Table, now: int) -> None:
             _lift(sources, j, newest, BY_LULL, NONE)
 
 
-@kernel(void(T1, T2))
+@kernel(void(T1, T2), inner=True)
 def _bind(everything: Table, sources: Table) -> None:
     """Find the least heartbeat of the sources that are waited for, and whose it is."""
     overall, binding = GREATEST, NONE

@@ -1,20 +1,20 @@
 """The tables that bounds are learnt in, and what stands in which column of them.
 
 Compiled loops hand them on as one value, beside the tables of heartbeats, which have a place for every estimate. Where
-nothing is learnt all of them are empty: then loops do without.
+nothing is learnt it is None, and loops are compiled without what learns.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
 from numba import float64
 
 from slackwater.kernels.compile import handed_as_one
 from slackwater.kernels.progress.heartbeat_tables import T1, T2
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from slackwater.kernels.progress.heartbeat_tables import Table
@@ -109,15 +109,3 @@ F1, F2, F3 = float64[::1], float64[:, ::1], float64[:, :, ::1]
 
 LEARNT: Final = handed_as_one(LearntTables, T1, F1, T1, T2, F3, F3, F2, T2)
 """The tables as compiled loops know them."""
-
-NOTHING_LEARNT: Final = LearntTables(
-    np.zeros(NUMBERS, np.int64),
-    np.zeros(FLOATS),
-    np.zeros(0, np.int64),
-    np.zeros((0, 0), np.int64),
-    np.zeros((0, 0, 0)),
-    np.zeros((0, 0, 0)),
-    np.zeros((0, 0)),
-    np.zeros((0, 0), np.int64),
-)
-"""For generators whose bounds are all declared."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from numba import int64, void
+from numba import int64, none, void
 
 from slackwater.kernels.compile import handed_as_one, kernel
-from slackwater.kernels.progress.follow_arrivals import follow_arrivals
+from slackwater.kernels.progress.follow_arrivals import follow
 from slackwater.kernels.progress.heartbeat_tables import (
     ALWAYS,
     BEGUN,
@@ -71,7 +71,7 @@ REPLAYED: Final = handed_as_one(Replayed, *[T1] * len(Replayed._fields))
 """The same as compiled loops know it."""
 
 
-@kernel(int64(REPLAYED, T1, int64, int64, int64, int64, int64, T1))
+@kernel(int64(REPLAYED, T1, int64, int64, int64, int64, int64, T1), inner=True)
 def _pass(
     rows: Replayed, order: Table, which: int, end: int, heartbeat: int, arrived: int, tick: int, found: Table
 ) -> int:
@@ -85,7 +85,7 @@ def _pass(
     return released
 
 
-@kernel(int64(TABLES, REPLAYED, int64, int64))
+@kernel(int64(TABLES, REPLAYED, int64, int64), inner=True)
 def _release(tables: HeartbeatTables, rows: Replayed, arrived: int, tick: int) -> int:
     """Let out what heartbeats have passed at the end of a tick; return how many of the rows that have arrived.
 
@@ -101,13 +101,13 @@ def _release(tables: HeartbeatTables, rows: Replayed, arrived: int, tick: int) -
     return released
 
 
-@kernel(int64(int64, int64, int64), inlined=True)
+@kernel(int64(int64, int64, int64), inlined=True, inner=True)
 def _by_clock(time: int, delay: int, grid: int) -> int:
     """The tick at the end of which the clock passes a time by a delay; GREATEST if there is no delay."""
     return GREATEST if delay == NONE else -(-plus(plus(time, delay), 1) // grid) - 1
 
 
-@kernel(int64(TABLES, REPLAYED))
+@kernel(int64(TABLES, REPLAYED), inner=True)
 def _next_change(tables: HeartbeatTables, rows: Replayed) -> int:
     """The next tick without rows at which the clock, or an assumption, may let something out; GREATEST for none."""
     everything, sources, times = tables.everything, tables.sources, rows.times
@@ -131,18 +131,16 @@ def _next_change(tables: HeartbeatTables, rows: Replayed) -> int:
     return min(found, lull) if everything[LULL] != NONE and lull > now else found
 
 
-@kernel(int64(TABLES, LEARNT, REPLAYED, int64, int64))
-def _pass_silence(tables: HeartbeatTables, learnt: LearntTables, rows: Replayed, arrived: int, now: int) -> int:
+@kernel(int64(TABLES, none, REPLAYED, int64, int64), int64(TABLES, LEARNT, REPLAYED, int64, int64), inner=True)
+def _pass_silence(tables: HeartbeatTables, learnt: LearntTables | None, rows: Replayed, arrived: int, now: int) -> int:
     """Go on to the end of a tick without rows, and let out what that lets out; return how many rows."""
     tables.everything[TICK] = now
     evaluate(tables, learnt, now)
     return _release(tables, rows, arrived, now)
 
 
-@kernel(void(TABLES, LEARNT, REPLAYED, int64, T2))
-def replay_arrivals(
-    tables: HeartbeatTables, learnt: LearntTables, rows: Replayed, longest: int, scratch: Table
-) -> None:
+@kernel(void(TABLES, none, REPLAYED, int64, T2), void(TABLES, LEARNT, REPLAYED, int64, T2), inner=True)
+def _replay(tables: HeartbeatTables, learnt: LearntTables | None, rows: Replayed, longest: int, scratch: Table) -> None:
     """Fill in at the end of which tick the time of each row was complete: of all sources, and of its own.
 
     Rows that are never complete keep what is there, GREATEST. `longest` is for how many ticks without rows something
@@ -157,7 +155,7 @@ def replay_arrivals(
         while end < len(ticks) and ticks[end] == tick:
             held += (rows.of_all[end] == GREATEST) + (rows.of_own[end] == GREATEST)
             end += 1
-        follow_arrivals(
+        follow(
             tables, learnt, ticks[row:end], rows.codes[row:end], rows.times[row:end], True, scratch[0], scratch[1],
             scratch[0, :0],
         )  # fmt: skip
@@ -171,3 +169,17 @@ def replay_arrivals(
             if now > until or now == GREATEST:
                 break
             held -= _pass_silence(tables, learnt, rows, row, now)
+
+
+@kernel(void(TABLES, REPLAYED, int64, T2))
+def replay_arrivals(tables: HeartbeatTables, rows: Replayed, longest: int, scratch: Table) -> None:
+    """Replay rows by declared bounds; see `_replay`."""
+    _replay(tables, None, rows, longest, scratch)
+
+
+@kernel(void(TABLES, LEARNT, REPLAYED, int64, T2))
+def replay_estimating(
+    tables: HeartbeatTables, learnt: LearntTables, rows: Replayed, longest: int, scratch: Table
+) -> None:
+    """Replay rows by bounds some of which are learnt from them; see `_replay`."""
+    _replay(tables, learnt, rows, longest, scratch)

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from slackwater.kernels.progress.heartbeat_tables import HeartbeatTables, Table
 
 
-@kernel(boolean(T2))
+@kernel(boolean(T2), inner=True)
 def any_counts(kinds: Table) -> bool:
     """Whether any rule counts rows."""
     found = False
@@ -66,7 +66,7 @@ def any_counts(kinds: Table) -> bool:
     return found
 
 
-@kernel(int64(TABLES, int64, int64, int64))
+@kernel(int64(TABLES, int64, int64, int64), inner=True)
 def _sent_before(tables: HeartbeatTables, rule: int, source: int, tick: int) -> int:
     """What a row of a source shows that comes now: how far those had come that its rule is about; LEAST for nothing."""
     kind, lag = tables.kinds[rule], tables.sources[LATENCY, source]
@@ -83,7 +83,7 @@ def _sent_before(tables: HeartbeatTables, rule: int, source: int, tick: int) -> 
     return LEAST if at == NONE else tables.delayed[place, source, at, 1]
 
 
-@kernel(void(TABLES, int64, int64))
+@kernel(void(TABLES, int64, int64), inner=True)
 def _count_rows(tables: HeartbeatTables, source: int, tick: int) -> None:
     """Before the first row of a source in a tick: what waits for further rows of it begins to count with this one."""
     for rule in range(len(tables.kinds)):
@@ -99,7 +99,7 @@ def _count_rows(tables: HeartbeatTables, source: int, tick: int) -> None:
             counted[place, source, 2] = length + 1
 
 
-@kernel(void(TABLES, int64, int64, int64, int64, int64))
+@kernel(void(TABLES, int64, int64, int64, int64, int64), inner=True)
 def _note_own(tables: HeartbeatTables, place: int, source: int, tick: int, spacing: int, value: int) -> None:
     """Note in the history of a source how far it has come."""
     history, counted = tables.delayed[place, source], tables.counted
@@ -108,7 +108,7 @@ def _note_own(tables: HeartbeatTables, place: int, source: int, tick: int, spaci
     history[there - 1, 1] = value
 
 
-@kernel(void(TABLES, int64, int64))
+@kernel(void(TABLES, int64, int64), inner=True)
 def _mature(tables: HeartbeatTables, source: int, tick: int) -> None:
     """After rows of a source: take what has waited for as many rows as have come."""
     counted = tables.counted
@@ -131,7 +131,7 @@ def _mature(tables: HeartbeatTables, source: int, tick: int) -> None:
                 _note_own(tables, kind[DELAYED], source, tick, kind[SPACING], counted[place, source, 0])
 
 
-@kernel(void(TABLES, int64, int64, int64))
+@kernel(void(TABLES, int64, int64, int64), inner=True)
 def _raise_senders(tables: HeartbeatTables, source: int, time: int, tick: int) -> None:
     """A source has come further: so may the furthest sender of every rule it sends in."""
     for rule in range(len(tables.kinds)):
@@ -165,7 +165,7 @@ def _raise_senders(tables: HeartbeatTables, source: int, time: int, tick: int) -
             history[there - 1, 3] = kind[SECOND]
 
 
-@kernel(void(TABLES, int64, int64, int64, int64, boolean))
+@kernel(void(TABLES, int64, int64, int64, int64, boolean), inner=True)
 def take_in(tables: HeartbeatTables, source: int, time: int, more_rows: int, tick: int, counts: bool) -> None:
     """Take in rows of one source and tick, of which one is the newest; `counts` says whether any rule counts rows."""
     everything, sources = tables.everything, tables.sources
@@ -185,7 +185,7 @@ def take_in(tables: HeartbeatTables, source: int, time: int, more_rows: int, tic
         _raise_senders(tables, source, time, tick)
 
 
-@kernel(void(T2, int64, int64))
+@kernel(void(T2, int64, int64), inner=True)
 def _note_violation(sources: Table, source: int, time: int) -> None:
     """Count a row at or behind the heartbeat of its source, and note what that was set by."""
     sources[VIOLATIONS, source] += 1
@@ -193,14 +193,14 @@ def _note_violation(sources: Table, source: int, time: int) -> None:
     sources[BROKEN_RULE, source] = sources[SET_BY, source]
 
 
-@kernel(void(T2, int64, int64), inlined=True)
+@kernel(void(T2, int64, int64), inlined=True, inner=True)
 def compare_with_heartbeat(sources: Table, source: int, time: int) -> None:
     """Note a row that is at or behind the heartbeat of its source, before the rows of its tick move anything."""
     if time <= sources[HEARTBEAT, source]:
         _note_violation(sources, source, time)
 
 
-@kernel(void(TABLES, READ, READ, int64))
+@kernel(void(TABLES, READ, READ, int64), inner=True)
 def take_many(tables: HeartbeatTables, codes: Table, times: Table, tick: int) -> None:
     """Take in many rows of one tick, where no rule counts rows; senders are raised when all are in."""
     everything, sources = tables.everything, tables.sources
@@ -224,7 +224,7 @@ def take_many(tables: HeartbeatTables, codes: Table, times: Table, tick: int) ->
     _raise_all(tables, tick)
 
 
-@kernel(void(TABLES, int64))
+@kernel(void(TABLES, int64), inner=True)
 def _raise_all(tables: HeartbeatTables, tick: int) -> None:
     """Raise the senders that have come further in a tick, and wait for those who have come at all."""
     sources = tables.sources

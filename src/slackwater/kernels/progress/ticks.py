@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba import int64, void
+from numba import int64, none, void
 
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.progress.estimates import settle
@@ -72,7 +72,7 @@ def ticks_of(arrivals: Table, grid: int, ticks: Table) -> None:
         ticks[i] = tick
 
 
-@kernel(int64(READ, int64, int64))
+@kernel(int64(READ, int64, int64), inner=True)
 def end_of_tick(ticks: Table, row: int, tick: int) -> int:
     """The first row from here on that arrives after a tick."""
     while row < len(ticks) and ticks[row] <= tick:
@@ -80,7 +80,7 @@ def end_of_tick(ticks: Table, row: int, tick: int) -> int:
     return row
 
 
-@kernel(void(TABLES, LEARNT))
+@kernel(void(TABLES, LEARNT), inner=True)
 def _change_sides(tables: HeartbeatTables, learnt: LearntTables) -> None:
     """Change what declared bounds alone guarantee for what all do, or back."""
     everything, sources, numbers, aside = tables.everything, tables.sources, learnt.numbers, learnt.aside
@@ -93,10 +93,10 @@ def _change_sides(tables: HeartbeatTables, learnt: LearntTables) -> None:
     everything[BINDING], numbers[DECLARED_BINDING] = numbers[DECLARED_BINDING], everything[BINDING]
 
 
-@kernel(void(TABLES, LEARNT, int64))
-def evaluate(tables: HeartbeatTables, learnt: LearntTables, now: int) -> None:
+@kernel(void(TABLES, none, int64), void(TABLES, LEARNT, int64), inner=True)
+def evaluate(tables: HeartbeatTables, learnt: LearntTables | None, now: int) -> None:
     """Find the heartbeats at the end of a tick, and the least of them; by declared bounds alone, too, if need be."""
-    if len(learnt.before):
+    if learnt is not None:
         settle(tables, learnt)
         _change_sides(tables, learnt)
         find_heartbeats(tables, learnt.numbers[DECLARED], now)
@@ -104,15 +104,17 @@ def evaluate(tables: HeartbeatTables, learnt: LearntTables, now: int) -> None:
     find_heartbeats(tables, len(tables.kinds), now)
 
 
-@kernel(int64(T1, READ, int64))
+@kernel(int64(T1, READ, int64), inner=True)
 def next_tick(everything: Table, ticks: Table, at: int) -> int:
     """The tick of the arrival at a place, no earlier than the last; behind the last arrival, the one after the last."""
     return everything[TICK] + 1 if at == len(ticks) else max(ticks[at], everything[TICK])
 
 
-@kernel(int64(TABLES, LEARNT, int64, int64, int64, T1, T1))
+@kernel(
+    int64(TABLES, none, int64, int64, int64, T1, T1), int64(TABLES, LEARNT, int64, int64, int64, T1, T1), inner=True
+)
 def finish_tick(
-    tables: HeartbeatTables, learnt: LearntTables, tick: int, row: int, found: int, places: Table, bounds: Table
+    tables: HeartbeatTables, learnt: LearntTables | None, tick: int, row: int, found: int, places: Table, bounds: Table
 ) -> int:
     """Find the heartbeats before a tick, if it is another than the last, and that was not done.
 
@@ -129,17 +131,30 @@ def finish_tick(
     return found
 
 
-@kernel(void(TABLES, LEARNT, int64))
-def begin_tick(tables: HeartbeatTables, learnt: LearntTables, tick: int) -> None:
-    """Go on to a tick with rows, if it is another; where bounds are learnt, note what rows are compared with."""
+@kernel(void(TABLES, LEARNT, int64), inner=True)
+def _note_senders(tables: HeartbeatTables, learnt: LearntTables, tick: int) -> None:
+    """Note how far the senders had come that rows of this tick are compared with."""
+    for kind in range(len(learnt.before)):
+        rule = learnt.numbers[DECLARED] + kind
+        if rule < len(tables.kinds) and not tables.kinds[rule, OWN]:
+            wait = tables.rules[rule, WAIT, UNSEEN]
+            learnt.before[kind] = furthest(tables.kinds[rule], tables.histories[rule], NONE, wait, tick - 1)
+
+
+@kernel(void(TABLES, none, int64), void(TABLES, LEARNT, int64), inner=True)
+def begin_tick(tables: HeartbeatTables, learnt: LearntTables | None, tick: int) -> None:
+    """Go on to a tick with rows, if it is another."""
     everything = tables.everything
     if tick > everything[TICK]:
         everything[TICK] = tick
         if everything[BEGUN] == LEAST:
             everything[BEGUN] = tick
-        for kind in range(len(learnt.before)):
-            rule = learnt.numbers[DECLARED] + kind
-            if rule < len(tables.kinds) and not tables.kinds[rule, OWN]:
-                wait = tables.rules[rule, WAIT, UNSEEN]
-                learnt.before[kind] = furthest(tables.kinds[rule], tables.histories[rule], NONE, wait, tick - 1)
+        if learnt is not None:
+            _note_senders(tables, learnt, tick)
     everything[EVALUATED] = LEAST
+
+
+@kernel(void(TABLES, LEARNT, int64))
+def evaluate_estimating(tables: HeartbeatTables, learnt: LearntTables, now: int) -> None:
+    """Find the heartbeats at the end of a tick without rows, where bounds are learnt."""
+    evaluate(tables, learnt, now)

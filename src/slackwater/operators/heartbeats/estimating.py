@@ -12,10 +12,13 @@ are taken back heartbeats stay where they were, and rise by declared bounds alon
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slackwater.kernels.progress import heartbeat_tables as kernel
 from slackwater.kernels.progress import learnt_tables as estimates
+from slackwater.kernels.progress.follow_arrivals import follow_estimating
+from slackwater.kernels.progress.replay_arrivals import replay_estimating
+from slackwater.kernels.progress.ticks import evaluate_estimating
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
 from slackwater.operators.heartbeats.learnt import Learnt
 from slackwater.operators.heartbeats.observed_loss import ObservedLoss
@@ -24,7 +27,6 @@ from slackwater.progress.instants import BEGINNING
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from slackwater.kernels.progress.learnt_tables import LearntTables
     from slackwater.operators.heartbeats.generator import Binding
     from slackwater.operators.heartbeats.tables import HeartbeatState
     from slackwater.policies.bound_rules import Rules
@@ -80,11 +82,17 @@ class EstimatingGenerator(HeartbeatGenerator):
             self._learnt.add(place, self._tables)
         return place
 
-    @property
-    def _learnt_tables(self) -> LearntTables:
-        """What is learnt, beside the tables of declared bounds."""
+    def _follow(self, *columns: Any) -> int:
         assert self._learnt is not None
-        return self._learnt.all
+        return follow_estimating(self._tables.all, self._learnt.all, *columns)
+
+    def _evaluate(self, tick: int) -> None:
+        assert self._learnt is not None
+        evaluate_estimating(self._tables.all, self._learnt.all, tick)
+
+    def _replay(self, *recorded: Any) -> None:
+        assert self._learnt is not None
+        replay_estimating(self._tables.all, self._learnt.all, *recorded)
 
     # ---- looking at it ----------------------------------------------------------------------------------------------
 

@@ -15,16 +15,15 @@ Cost: O(rules) for each row, O(rules * sources) for each tick with rows; O(sourc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from slackwater.kernels.progress import heartbeat_tables as kernel
 from slackwater.kernels.progress.follow_arrivals import follow_arrivals
 from slackwater.kernels.progress.follow_statistics import follow_statistics
-from slackwater.kernels.progress.learnt_tables import NOTHING_LEARNT, LearntTables
+from slackwater.kernels.progress.heartbeats import find_heartbeats
 from slackwater.kernels.progress.replay_arrivals import Replayed, replay_arrivals
-from slackwater.kernels.progress.ticks import evaluate
 from slackwater.operators.heartbeats.tables import HeartbeatState, Tables
 from slackwater.progress.instants import BEGINNING, FOREVER
 
@@ -133,11 +132,6 @@ class HeartbeatGenerator:
             return kernel.NEVER
         return kernel.FROM_FIRST_ROW if known is _NOBODY or self._rules.as_seen else kernel.ALWAYS
 
-    @property
-    def _learnt_tables(self) -> LearntTables:
-        """What is learnt: nothing here."""
-        return NOTHING_LEARNT
-
     # ---- what arrives, and when -----------------------------------------------------------------------------------
 
     def follow(
@@ -150,11 +144,18 @@ class HeartbeatGenerator:
         the heartbeat of its source before it came; of one that nobody waits for, with the least of all if that is more.
         """
         places, found = np.empty(len(times) + 1, dtype=np.int64), np.empty(len(times) + 1, dtype=np.int64)
-        count = follow_arrivals(
-            self._tables.all, self._learnt_tables, ticks, sources, times, closes, places, found, own
-        )
+        count = self._follow(ticks, sources, times, closes, places, found, own)
         # None of these is BEGINNING: they are where it rose.
         return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
+
+    def _follow(self, *columns: Any) -> int:
+        return follow_arrivals(self._tables.all, *columns)
+
+    def _evaluate(self, tick: int) -> None:
+        find_heartbeats(self._tables.all, len(self._tables.kinds), tick)
+
+    def _replay(self, *recorded: Any) -> None:
+        replay_arrivals(self._tables.all, *recorded)
 
     def follow_statistics(
         self, groups: Column, ticks: Column, sources: Column, times: Column, *, closes: bool
@@ -167,7 +168,7 @@ class HeartbeatGenerator:
         most = groups.shape[1] + 1
         places, found = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
         count = follow_statistics(
-            self._tables.all, self._learnt_tables, groups[1], groups[0], groups[2], groups[3], ticks, sources, times,
+            self._tables.all, groups[1], groups[0], groups[2], groups[3], ticks, sources, times,
             closes, places, found,
         )  # fmt: skip
         return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
@@ -182,7 +183,7 @@ class HeartbeatGenerator:
     def advance(self, tick: int) -> Instant:
         """Let the clock go on to the end of a tick without rows; return up to where the stream is complete."""
         if self._begin_silence(tick):
-            evaluate(self._tables.all, self._learnt_tables, tick)
+            self._evaluate(tick)
         return self.complete_before
 
     def _begin_silence(self, tick: int) -> bool:
@@ -208,7 +209,7 @@ class HeartbeatGenerator:
         nexts, scratch = np.append(begins[:-1], 0), np.empty((2, rows + 1), np.int64)
         times = np.require(recorded.times, requirements="W")  # as all that stands in one value
         replayed = Replayed(recorded.ticks, sources, times, recorded.by_time, by_source, begins, nexts, of_all, of_own)
-        replay_arrivals(self._tables.all, self._learnt_tables, replayed, self._longest_wait(), scratch)
+        self._replay(replayed, self._longest_wait(), scratch)
         return of_all, of_own
 
     def _longest_wait(self) -> int:
