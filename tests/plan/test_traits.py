@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 _ROOT = Path(slackwater.__file__).parent
 
 _ALLOWED = {
-    "plan/rewrites/heartbeats_in_shards.py": {"Heartbeats", "HeartbeatsInShards"},
+    "plan/rewrites/heartbeats_in_shards.py": {"ByOrigin", "Heartbeats", "HeartbeatsInShards"},
     "plan/rewrites/hold_by_label.py": {"ChooseRelease"},
     "plan/rewrites/labels.py": {"LatenessStep"},
     "plan/rewrites/last_punctuations.py": {"Punctuate"},
     "plan/rewrites/needless_sorts.py": {"AggregateStep", "AssignWindow", "Sort"},
     "plan/rewrites/panes.py": {"AggregateStep", "AssignWindow"},
     "plan/rewrites/preaggregate.py": {
+        "AggregateByOrigin",
         "AssignWindow",
         "BandedAggregate",
         "GroupingNode",
@@ -50,6 +51,7 @@ _ALLOWED = {
     "runners/in_process/replicas.py": {"CompareReplicas", "CompleteAtEnd", "MergeReplicas", "UntrustedEnd"},
     "runners/spark/planning/shard_plan.py": {
         "AssignWindow",
+        "ByOrigin",
         "HeartbeatsInShards",
         "LatenessStep",
         "PreaggregatedRows",

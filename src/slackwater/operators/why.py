@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from slackwater.progress.instants import BEGINNING, Instant, format_instant
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from slackwater.operators.heartbeats.observed_loss import ObservedLoss
+
+
+SHOWN_ORIGINS: Final = 5
+"""So many sources are named, the slowest first, where each goes by its own heartbeat."""
 
 
 class Grounds(Enum):

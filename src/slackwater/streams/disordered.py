@@ -104,7 +104,8 @@ class DisorderedStream(EventStream):
         follows mixes sources, it need not: here a row is late, or goes out, by the heartbeat of its own source. There
         is no order among sources; punctuations say up to where all are complete.
         Steps that treat each row by itself may follow, and `group_by(...)` with the column that names the source, each
-        group of which is sent when its own source is complete past it. What mixes sources is refused.
+        group of which is sent when its own source is complete past it. What mixes sources is refused. On Spark the rows
+        of one source are in one shard, so that there are as many busy shards as sources at most.
 
         - `bounds`: what is known of the sources, as in sort(); `Bounds.disorder("5s")` says how far rows are behind
           those of their own source.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from slackwater.events.elements import Insert, elements_of
 from slackwater.operators.by_origin.aggregate import AggregateByOriginOperator, Groups
 from slackwater.operators.by_origin.by_origin import ByOriginSettings
+from slackwater.operators.by_origin.driven import DrivenAggregateByOriginOperator, DrivenSortByOriginOperator
 from slackwater.operators.by_origin.sort import SortByOriginOperator
 from slackwater.operators.emission import band_output
 from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
@@ -48,6 +50,13 @@ def by_origin_cases(
         _aggregate(points, aggregates, band=None),
         _aggregate(points, aggregates, band=0),
         _aggregate(points, aggregates, band=1),
+        replace(
+            _sort(points, is_points=True, kind=DrivenSortByOriginOperator), name="sort points within origins in shards"
+        ),
+        replace(
+            _aggregate(points, aggregates, band=None, kind=DrivenAggregateByOriginOperator),
+            name="aggregate by origin in shards",
+        ),
     ]
 
 
@@ -78,20 +87,31 @@ def _in_time(streams: Streams, behind_own: int, window: int = 1, *, newcomers_ar
     return [row for n, row in enumerate(rows) if n not in late]
 
 
-def _sort(schema: EventSchema, *, is_points: bool, newcomers_are_free: bool = False) -> TortureCase:
+def _sort(
+    schema: EventSchema,
+    *,
+    is_points: bool,
+    newcomers_are_free: bool = False,
+    kind: type[SortByOriginOperator] = SortByOriginOperator,
+) -> TortureCase:
     streams: Any = st.tuples(disordered_batches(schema.payload, intervals=not is_points))
     settings = _settings(schema, _rules(_BEHIND_OWN[0], newcomers_are_free=newcomers_are_free))
     return TortureCase(
         f"sort {'points' if is_points else 'intervals'} within {'new ' * newcomers_are_free}origins",
-        SortByOriginOperator,
-        lambda state: SortByOriginOperator(settings, resume=state),
+        kind,
+        lambda state: kind(settings, resume=state),
         streams,
         lambda streams: _in_time(streams, _BEHIND_OWN[0], newcomers_are_free=newcomers_are_free),
         ordered=False,
     )
 
 
-def _aggregate(schema: EventSchema, aggregates: Mapping[str, Aggregate], band: int | None) -> TortureCase:
+def _aggregate(
+    schema: EventSchema,
+    aggregates: Mapping[str, Aggregate],
+    band: int | None,
+    kind: type[AggregateByOriginOperator] = AggregateByOriginOperator,
+) -> TortureCase:
     origin = schema.payload.names[0]
     window = Tumbling(_WINDOW)
     windowed = windowed_schema(schema)
@@ -100,9 +120,7 @@ def _aggregate(schema: EventSchema, aggregates: Mapping[str, Aggregate], band: i
         sooner = () if band is None else tuple(map(_rules, _BEHIND_OWN[:-1]))
         settings = _settings(schema, _rules(_BEHIND_OWN[-1]), windows=window, sooner=sooner)
         groups = Groups(windowed, (origin,), origin, aggregates, (window,), banded=band is not None)
-        return AggregateByOriginOperator(
-            settings, groups, to_groups=[WindowOperator(window, schema, ordered=False)], resume=state
-        )
+        return kind(settings, groups, to_groups=[WindowOperator(window, schema, ordered=False)], resume=state)
 
     def oracle(streams: Streams) -> Iterable[Insert]:
         in_time = _in_time(streams, _BEHIND_OWN[-1 if band is None else band], _WINDOW)
@@ -118,4 +136,4 @@ def _aggregate(schema: EventSchema, aggregates: Mapping[str, Aggregate], band: i
     streams: Any = st.tuples(disordered_batches(schema.payload))
     name = "aggregate by origin" if band is None else f"in_bands by origin, band {band} of 2"
     output = band_output(band) if band else None
-    return TortureCase(name, AggregateByOriginOperator, build, streams, oracle, ordered=False, output=output)
+    return TortureCase(name, kind, build, streams, oracle, ordered=False, output=output)

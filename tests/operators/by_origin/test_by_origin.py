@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import narwhals as nw
 import pyarrow as pa
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from slackwater.operators.by_origin.by_origin import ByOriginOperator
 from slackwater.testing.oracles.by_origin import release_within_origins
 from slackwater.testing.oracles.heartbeats import Skew, System, figure_2
 from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
@@ -161,6 +164,104 @@ def test_bands_go_by_the_newest_row_of_their_own_source(
 
 def _furthest(one: list[list[int]], other: list[list[int]]) -> list[list[int]]:
     return [[max(both) for both in zip(*of_tick, strict=True)] for of_tick in zip(one, other, strict=True)]
+
+
+# ---- by the clock, where bounds are broken ---------------------------------------------------------------------------
+
+
+def _live(
+    bounds: sw.Bounds, schema: pa.Schema = _ROWS
+) -> tuple[sw.PushSource, sw.ManualClock, sw.Query, list[int], list[int]]:
+    """A live query, and the numbers of the rows that it sends, and of those that are late."""
+    clock, source = sw.ManualClock(0), sw.PushSource(schema)
+    sent: list[int] = []
+    late: list[int] = []
+    stream = sw.stream(source, time="at", origin="who").sort_within_origins(bounds=bounds)
+    query = stream.open(
+        lambda rows: sent.extend(rows["n"].to_pylist()),
+        clock=clock,
+        on_late=lambda rows: late.extend(rows["n"].to_pylist()),
+    )
+    return source, clock, query, sent, late
+
+
+@given(_SMALL, st.booleans(), st.data())
+def test_by_the_clock_a_row_is_late_by_how_far_its_source_was_when_somebody_last_looked(
+    drawn: tuple[System, list[Sent]], awake: bool, data: st.DataObject
+) -> None:
+    """That is at the last batch or, in a query that is awake, at the last wake; a row that breaks a bound may be late.
+
+    Then it is counted, and its source is named. What nobody looked at in between makes no row late.
+    """
+    system, obeying = drawn
+    arrivals = sorted(_disturbed(arrivals_of(obeying), data), key=lambda arrival: arrival[0])
+    source, clock, query, sent, late = _live(_by_clock(system))
+    looks: list[int] = []
+    waking = ByOriginOperator.on_wake
+
+    def on_wake(operator: ByOriginOperator, now: int) -> Any:
+        looks.append(now)
+        return waking(operator, now)
+
+    last_look: dict[int, int | None] = {}
+    with patch.object(ByOriginOperator, "on_wake", on_wake):
+        for tick in range(arrivals[-1][0] + 1):
+            rows = [_row(n, arrival) for n, arrival in enumerate(arrivals) if arrival[0] == tick]
+            last_look |= dict.fromkeys((row["n"] for row in rows), max(looks, default=None))
+            if rows:
+                source.push(rows)
+                query.step()
+                looks.append(tick)
+            if awake:
+                query.work()
+            clock.advance(1)
+    beats = figure_2(system, arrivals, arrivals[-1][0])
+    expected = {
+        n for n, (_, who, at) in enumerate(arrivals) if (look := last_look[n]) is not None and at <= beats[look][who]
+    }
+    counters, (why,) = query.counters()["sort_within_origins#1"], query.why()
+    query.close()
+    assert set(late) == expected
+    assert sorted([*sent, *late]) == list(range(len(arrivals)))
+    assert counters.late == counters.broken_bounds == len(expected)
+    whose = Counter(str(arrivals[n][1]) for n in expected)
+    assert {name: int(what.split()[0]) for name, what in why.broken.items()} == whose
+
+
+_TIMES = pa.schema({"at": pa.timestamp("us", "UTC"), "who": pa.string(), "n": pa.int64()})
+
+
+def _timed(who: str, seconds: int, n: int) -> dict[str, Any]:
+    return {"at": datetime.fromtimestamp(seconds, UTC), "who": who, "n": n}
+
+
+@pytest.mark.parametrize("awake", [True, False])
+def test_a_query_that_stood_still_takes_its_own_delay_for_no_silence(awake: bool) -> None:
+    """A row breaks its bound, 10 s by the clock: it is late where somebody saw that time pass, and only there."""
+    source, clock, query, sent, late = _live(sw.Bounds.delay("10s"), _TIMES)
+    source.push([_timed("a", 0, 0)])
+    query.step()
+    clock.advance(60_000_000)
+    if awake:
+        query.work()
+    source.push([_timed("a", 1, 1), _timed("a", 55, 2)])
+    query.step()
+    query.close()
+    assert (late, sorted(sent)) == (([1], [0, 2]) if awake else ([], [0, 1, 2]))
+
+
+def test_a_source_that_nobody_waits_for_goes_on_with_the_clock_of_the_others() -> None:
+    """In silence, too: it waits for them alone, and the clock moves these."""
+    source, clock, query, sent, _ = _live(sw.Bounds.delay(a="10s").only("a"), _TIMES)
+    source.push([_timed("a", 0, 0), _timed("stranger", 20, 1)])
+    query.work()
+    clock.advance(15_000_000)
+    query.work()
+    assert sent == [0]
+    clock.advance(60_000_000)
+    query.work()
+    assert sent == [0, 1]
+    query.close()
 
 
 # ---- with a column of arrivals ---------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import MixedOrigins, PlanError
-from slackwater.runners.spark.planning.shard_plan import ShardPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +115,21 @@ def test_it_is_shown_as_what_it_is() -> None:
     assert len(text.splitlines()) == 2
 
 
-def test_spark_refuses_it_with_the_reason() -> None:
-    """And with what runs there instead."""
-    with pytest.raises(PlanError, match="own heartbeat in process only"):
-        ShardPlan.of({"main": _by_origin().node}, 1)
+@pytest.mark.parametrize("grouped", [True, False])
+def test_on_spark_rows_come_to_shards_by_their_source(grouped: bool) -> None:
+    """Steps before it are done where rows are read, and not once more inside; a group is of one source anyway."""
+    stream: Any = _rows().where(nw.col("x") > 0).tumbling(5).sort_within_origins(bounds=_BOUNDS)
+    stream = stream.group_by("x", "who").aggregate(n=sw.count()) if grouped else stream
+    text = stream.explain(runner="spark", shards=3)
+    for part in (
+        "shards     3, by who: all rows that a step needs together agree on that",
+        "statistics of each source are taken before filters and sent to all shards; a row arrives when column landed",
+        "└─ where#1 x > 0",
+        "whole windows of 5, late rows diverted",
+        "when its own source is complete past it",
+        "by statistics of all rows as they are read, the same in every shard",
+        "outputs    main, late rows of rows",
+        "aggregate by origin who: bounds follow the arrivals of rows, and not of groups" if grouped else "map tasks",
+    ):
+        assert part in text
+    assert "after where" not in text

@@ -16,38 +16,28 @@ from numba import boolean, int64, none, void
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.progress.estimates import learn
 from slackwater.kernels.progress.heartbeat_tables import (
-    HEARTBEAT,
     HIGH_WATER,
     LAST_TICK,
-    NEVER,
     OVERALL,
     READ,
     SOURCES,
     T1,
-    T2,
     TABLES,
-    WAITED_FOR,
 )
 from slackwater.kernels.progress.learnt_tables import CAME_BEFORE, LEARNT
-from slackwater.kernels.progress.take_in import any_counts, compare_with_heartbeat, take_in, take_many
+from slackwater.kernels.progress.take_in import (
+    any_counts,
+    compare_with_heartbeat,
+    note_own_heartbeats,
+    take_in,
+    take_many,
+)
 from slackwater.kernels.progress.ticks import begin_tick, end_of_tick, finish_tick, next_tick
 from slackwater.kernels.saturating import LEAST
 
 if TYPE_CHECKING:
     from slackwater.kernels.progress.heartbeat_tables import HeartbeatTables, Table
     from slackwater.kernels.progress.learnt_tables import LearntTables
-
-
-@kernel(void(READ, int64, T2, int64, int64, T1), inner=True)
-def _note_own(codes: Table, overall: int, sources: Table, row: int, stop: int, own: Table) -> None:
-    """Fill in how far the source of each row is complete before the rows of its tick count.
-
-    One that nobody waits for is at least as far as all others are together.
-    """
-    heartbeats, waited_for = sources[HEARTBEAT], sources[WAITED_FOR]
-    for one in range(row, stop):
-        source = codes[one]
-        own[one] = heartbeats[source] if waited_for[source] != NEVER else max(heartbeats[source], overall)
 
 
 @kernel(void(TABLES, LEARNT, READ, READ, int64), inner=True)
@@ -90,7 +80,7 @@ def follow(
             break
         begin_tick(tables, learnt, tick)
         stop = end_of_tick(ticks, row, tick)
-        _note_own(codes, everything[OVERALL], tables.sources, row, min(stop, len(own)), own)
+        note_own_heartbeats(codes, everything[OVERALL], tables.sources, row, min(stop, len(own)), own)
         if learnt is not None:
             _learn_rows(tables, learnt, codes[row:stop], times[row:stop], tick)
         if counts or stop - row <= few:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from numba import boolean, int64
 
 from slackwater.kernels.compile import kernel
-from slackwater.kernels.progress.heartbeat_tables import READ, T1, T2, TABLES
-from slackwater.kernels.progress.take_in import any_counts, compare_with_heartbeat, take_in
+from slackwater.kernels.progress.heartbeat_tables import OVERALL, READ, T1, T2, TABLES
+from slackwater.kernels.progress.take_in import any_counts, compare_with_heartbeat, note_own_heartbeats, take_in
 from slackwater.kernels.progress.ticks import begin_tick, end_of_tick, finish_tick, next_tick
 from slackwater.kernels.saturating import LEAST
 
@@ -33,7 +33,7 @@ def _compare_rows(ticks: Table, codes: Table, times: Table, row: int, tick: int,
     return stop
 
 
-@kernel(int64(TABLES, READ, READ, READ, READ, READ, READ, READ, boolean, T1, T1))
+@kernel(int64(TABLES, READ, READ, READ, READ, READ, READ, READ, boolean, T1, T1, T1))
 def follow_statistics(
     tables: HeartbeatTables,
     ticks: Table,
@@ -46,11 +46,13 @@ def follow_statistics(
     closes: bool,
     places: Table,
     bounds: Table,
+    own: Table,
 ) -> int:
     """Take in groups in order of their ticks; return how often the least heartbeat rose, and fill in before which rows.
 
     Rows are in order of their ticks, too, and every one is in a group. With `closes` the last tick is over after the
-    last group. A group whose newest time is LEAST has rows without a time only, and moves nothing but the clock.
+    last group. A group whose newest time is LEAST has rows without a time only, and moves nothing but the clock. `own`
+    is filled with how far the source of each row was complete when the row came, unless there is no room in it.
     """
     found, counts, group, row = 0, any_counts(tables.kinds), 0, 0
     while group < len(ticks) or closes:
@@ -59,7 +61,8 @@ def follow_statistics(
         if group == len(ticks):
             break
         begin_tick(tables, None, tick)
-        row = _compare_rows(own_ticks, own_codes, own_times, row, tick, tables.sources)
+        first, row = row, _compare_rows(own_ticks, own_codes, own_times, row, tick, tables.sources)
+        note_own_heartbeats(own_codes, tables.everything[OVERALL], tables.sources, first, min(row, len(own)), own)
         stop = end_of_tick(ticks, group, tick)
         for one in range(group, stop):
             if newest[one] != LEAST:

@@ -35,6 +35,7 @@ from slackwater.kernels.progress.heartbeat_tables import (
     LAST_TICK,
     LATENCY,
     LENGTH,
+    NEVER,
     NEWEST,
     NONE,
     OWN,
@@ -45,6 +46,7 @@ from slackwater.kernels.progress.heartbeat_tables import (
     SET_BY,
     SOURCES,
     SPACING,
+    T1,
     T2,
     TABLES,
     VIOLATIONS,
@@ -198,6 +200,18 @@ def compare_with_heartbeat(sources: Table, source: int, time: int) -> None:
     """Note a row that is at or behind the heartbeat of its source, before the rows of its tick move anything."""
     if time <= sources[HEARTBEAT, source]:
         _note_violation(sources, source, time)
+
+
+@kernel(void(READ, int64, T2, int64, int64, T1), inner=True)
+def note_own_heartbeats(codes: Table, overall: int, sources: Table, row: int, stop: int, own: Table) -> None:
+    """Fill in how far the source of each row is complete before the rows of its tick count.
+
+    One that nobody waits for is at least as far as all others are together.
+    """
+    heartbeats, waited_for = sources[HEARTBEAT], sources[WAITED_FOR]
+    for one in range(row, stop):
+        source = codes[one]
+        own[one] = heartbeats[source] if waited_for[source] != NEVER else max(heartbeats[source], overall)
 
 
 @kernel(void(TABLES, READ, READ, int64), inner=True)

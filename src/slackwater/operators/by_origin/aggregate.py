@@ -26,6 +26,7 @@ from slackwater.operators.by_origin.groups_by_source import GroupsBySource, spli
 from slackwater.operators.by_origin.row_steps import through_steps
 from slackwater.operators.emission import Emission, band_output
 from slackwater.progress.instants import BEGINNING
+from slackwater.progress.saturating import within_int64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.windows import Window
-    from slackwater.progress.instants import Instant
+    from slackwater.progress.instants import Duration, Instant
 
 _PLACE: Final = pa.field("", pa.int64(), nullable=False)
 """The first key of every group that waits: the place of its source."""
@@ -155,6 +156,9 @@ class AggregateByOriginOperator(ByOriginOperator):
     def _waiting(self) -> Times:
         places = len(self._beats.generator.names)
         return np.add.reduce([held.waiting(places) for held in self._open])
+
+    def _lasting(self) -> Duration:
+        return within_int64(sum(window.size for window in self._groups.windows))
 
     def _held(self) -> Any:
         return tuple(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from slackwater.operators.heartbeats.heartbeats import HeartbeatsOperator, Heart
 from slackwater.operators.heartbeats.tables import HeartbeatState
 from slackwater.operators.late_rows import LateRows
 from slackwater.operators.operator import Operator
-from slackwater.operators.why import OriginWhy
+from slackwater.operators.why import SHOWN_ORIGINS, OriginWhy
 from slackwater.policies.late import LateAction
 from slackwater.progress.instants import BEGINNING, FOREVER
 
@@ -47,10 +47,7 @@ if TYPE_CHECKING:
     from slackwater.policies.late import Late
     from slackwater.policies.windows import Tumbling
     from slackwater.progress.frontier import Port
-    from slackwater.progress.instants import Instant
-
-_SHOWN: Final = 5
-"""How many sources `why()` names, the slowest first."""
+    from slackwater.progress.instants import Duration, Instant
 
 
 @dataclass(frozen=True)
@@ -102,6 +99,8 @@ class ByOriginOperator(Operator[ByOriginState]):
     )
     state_types: ClassVar[tuple[type[Any], ...]] = (ByOriginState, HeartbeatsState, HeartbeatState)
     ticks = True
+    follower: ClassVar[type[HeartbeatsOperator]] = HeartbeatsOperator
+    """What follows arrivals."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class ByOriginOperator(Operator[ByOriginState]):
         self._steps = steps
         self._step = step
         state = None if resume is None else resume.beats
-        self._beats = HeartbeatsOperator(settings.source, settings.beats, step, state)
+        self._beats = self.follower(settings.source, settings.beats, step, state)
         sooner = [None] * len(settings.sooner) if resume is None else resume.sooner
         self._generators = [
             HeartbeatGenerator(rules, settings.beats.grid, one, self._beats.key)
@@ -143,6 +142,10 @@ class ByOriginOperator(Operator[ByOriginState]):
     def _held(self) -> Any:
         """What is held, to be remembered."""
 
+    def _lasting(self) -> Duration:
+        """How far past the newest row of a source it must be complete until nothing of it waits any more."""
+        return 0 if self._settings.windows is None else self._settings.windows.size
+
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     def on_tick(self, now: Instant) -> Emission:
@@ -154,15 +157,22 @@ class ByOriginOperator(Operator[ByOriginState]):
         if not len(batch):
             return NOTHING
         rows, _, punctuations = split_punctuations(batch)
-        side = self._take_in(self._beats.arrivals_of(rows)) if rows.rows else []
+        side = self._follow(self._beats.arrivals_of(rows)) if rows.rows else []
         self._complete_before = max(self._complete_before, int(punctuations.max(initial=BEGINNING)))
         return self._with_side(side)
 
-    def _take_in(self, arrived: Arrivals) -> list[tuple[OutputName, EventBatch]]:
-        """Find out which rows are late for which band, and hold the others; return what goes to the late output."""
+    def _follow(self, arrived: Arrivals) -> list[tuple[OutputName, EventBatch]]:
+        """Let the generators follow rows, and take these in; return what goes to the late output."""
         # The first row of a source is the first of it in every band.
         own = [self._own(generator, arrived) for generator in self._generators]
-        rows, (sources, *bounds) = through_steps(self._steps, arrived.rows, [arrived.sources, *own])
+        return self._take_in(arrived.rows, arrived.sources, own)
+
+    def _take_in(self, arrived: EventBatch, places: Times, own: Sequence[Times]) -> list[tuple[OutputName, EventBatch]]:
+        """Find out which rows are late for which band, and hold the others; return what goes to the late output.
+
+        `own` has, for each band, up to where the source of each row was complete when the row came.
+        """
+        rows, (sources, *bounds) = through_steps(self._steps, arrived, [places, *own])
         if not rows.rows:
             return []
         bands = np.add.reduce([rows.start < bound for bound in bounds], dtype=np.int64)
@@ -180,13 +190,21 @@ class ByOriginOperator(Operator[ByOriginState]):
 
     def _own(self, generator: HeartbeatGenerator, arrived: Arrivals) -> Times:
         """Let a generator follow rows; return up to where the source of each was complete when the row came."""
-        generator.places_of(self._beats.generator.names[len(generator.names) :])
         own = np.empty(arrived.rows.rows, dtype=np.int64)
+        self._begin(generator, int(arrived.ticks[0]))
         closes = self._settings.beats.arrived is None
-        if closes:
-            generator.begin(int(arrived.ticks[0]))
         generator.follow(arrived.ticks, arrived.sources, arrived.rows.start, closes=closes, own=own)
-        return self._on_grid(complete_before_of(own))
+        return self._complete_before_of(own)
+
+    def _begin(self, generator: HeartbeatGenerator, tick: int) -> None:
+        """Before rows are followed: let a generator know all sources by now and, by the clock, when they came."""
+        generator.places_of(self._beats.generator.names[len(generator.names) :])
+        if self._settings.beats.arrived is None:
+            generator.begin(tick)
+
+    def _complete_before_of(self, heartbeats: Times) -> Times:
+        """Up to where rows, or whole windows of them, are complete by heartbeats."""
+        return self._on_grid(complete_before_of(heartbeats))
 
     def _treat_late(self, rows: EventBatch, late: Times, bounds: Times) -> list[tuple[OutputName, EventBatch]]:
         if self._settings.late.action is LateAction.REFUSED:
@@ -263,8 +281,8 @@ class ByOriginOperator(Operator[ByOriginState]):
         slowest = places[np.argsort(generator.complete_by_source()[places], kind="stable")]
         return replace(
             why,
-            origins=tuple(self._origin_why(int(place), int(waiting[place])) for place in slowest[:_SHOWN]),
-            more_origins=max(len(slowest) - _SHOWN, 0),
+            origins=tuple(self._origin_why(int(place), int(waiting[place])) for place in slowest[:SHOWN_ORIGINS]),
+            more_origins=max(len(slowest) - SHOWN_ORIGINS, 0),
         )
 
     def _origin_why(self, place: int, waiting: int) -> OriginWhy:

@@ -11,69 +11,87 @@ Cost: that of the statistics, and for rows with a column of arrivals a sort, if 
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from slackwater.events.batch import EventBatch
 from slackwater.kernels.progress.ticks import ticks_of
 from slackwater.operators.emission import Emission
+from slackwater.operators.heartbeats.follows_arrivals import FollowsArrivals
 from slackwater.operators.heartbeats.heartbeats import HeartbeatsOperator, arrival_times
 from slackwater.progress.saturating import within_int64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from slackwater.events.batch import Times
     from slackwater.operators.heartbeats.arrival_statistics import ArrivalStatistics
     from slackwater.progress.instants import Duration, Instant
 
 
-class DrivenHeartbeatsOperator(HeartbeatsOperator):
+class Share(NamedTuple):
+    """What a shard has of a micro-batch: the statistics of all rows, and its own rows."""
+
+    groups: NDArray[np.int64]
+    """In order of ticks: the place of the source, the tick, how many rows, and the newest time; for all rows."""
+
+    taken: list[_Taken]
+    """The rows that are here, chunk by chunk."""
+
+    ticks: Times
+    """The tick of each of them, which rise."""
+
+    sources: Times
+    """The place of the source of each."""
+
+    times: Times
+
+
+class DrivenHeartbeatsOperator(HeartbeatsOperator, FollowsArrivals):
     """Follows the arrivals of a stream of which it gets some rows, and of the others the statistics."""
 
     __slots__ = ()
 
     def on_arrivals(self, arrived: ArrivalStatistics, chunks: Iterable[EventBatch]) -> Iterator[Emission]:
         """Take in a micro-batch: what is known of all its rows, and those that are here, in chunks."""
+        share = self.share_of(arrived, chunks)
+        if not share.groups.shape[1]:
+            yield from (Emission((), side) for _, _, side in share.taken)
+            return
+        if self.by_clock:
+            self._generator.begin(int(share.groups[1, 0]))
+        places, bounds = self._generator.follow_statistics(
+            share.groups, share.ticks, share.sources, share.times, closes=self.by_clock
+        )
+        yield from self._emissions(share.taken, places, bounds)
+
+    def share_of(self, arrived: ArrivalStatistics, chunks: Iterable[EventBatch]) -> Share:
+        """Put a micro-batch in the order in which it arrived, and find the places of its sources."""
         settings, generator = self._settings, self._generator
         groups = arrived.without_rows_ahead(within_int64(generator.tick * settings.grid), settings.ahead)
-        by_clock = self.by_clock
         self.on_tick(arrived.now)
-        taken = [self._taken(rows) for rows in (chunks if by_clock else _in_order(chunks, settings.arrived))]
-        if not groups.shape[1]:
-            yield from (Emission((), side) for _, _, side in taken)
-            return
+        taken = [self._taken(rows) for rows in (chunks if self.by_clock else _in_order(chunks, settings.arrived))]
         used, codes = np.unique(groups[0], return_inverse=True)
         sources = generator.places_of([arrived.names[code] for code in used.tolist()])[codes]
         groups = np.concatenate([sources[None], groups[1:]])
         ticks = np.concatenate([_NONE, *(some for _, some, _ in taken)])
-        if by_clock:
+        if self.by_clock:
             # A micro-batch is an instant, however soon it follows another.
             groups[1] = ticks[:] = max(self._now // settings.grid, generator.tick + 1)
-            generator.begin(int(groups[1, 0]))
-        places, bounds = generator.follow_statistics(
-            groups,
-            ticks,
-            np.concatenate([_NONE, *(self._sources(rows) for rows, _, _ in taken if rows.rows)]),
-            np.concatenate([_NONE, *(rows.start for rows, _, _ in taken)]),
-            closes=by_clock,
-        )
-        yield from self._emissions(taken, places, bounds)
+        own = np.concatenate([_NONE, *(self._sources(rows) for rows, _, _ in taken if rows.rows)])
+        return Share(groups, taken, ticks, own, np.concatenate([_NONE, *(rows.start for rows, _, _ in taken)]))
 
-    def _taken(self, rows: EventBatch) -> tuple[EventBatch, Times, tuple[tuple[str, EventBatch], ...]]:
+    def _taken(self, rows: EventBatch) -> _Taken:
         """Rows without those that are ahead of the clock, their ticks, and those that are ahead."""
         rows, arrivals, _, side = self._without_rows_ahead(rows, self._arrivals(rows), _NONE)
         ticks = np.empty(rows.rows, dtype=np.int64)
         ticks_of(arrivals, self._settings.grid, ticks)
         return rows, ticks, side
 
-    def _emissions(
-        self,
-        taken: Sequence[tuple[EventBatch, Times, tuple[tuple[str, EventBatch], ...]]],
-        places: Times,
-        bounds: Times,
-    ) -> Iterator[Emission]:
+    def _emissions(self, taken: Sequence[_Taken], places: Times, bounds: Times) -> Iterator[Emission]:
         """Chunk by chunk, with the punctuations before and between its rows; in the end those behind all rows."""
         edges = pairwise(accumulate((rows.rows for rows, _, _ in taken), initial=0))
         for (rows, _, side), (first, stop) in zip(taken, edges, strict=True):
@@ -117,3 +135,5 @@ def _in_order(chunks: Iterable[EventBatch], arrived: str | None) -> list[EventBa
 
 
 _NONE: Times = np.empty(0, dtype=np.int64)
+_Taken: TypeAlias = "tuple[EventBatch, Times, tuple[tuple[str, EventBatch], ...]]"
+"""Rows without those that are ahead of the clock, their ticks, and those that are ahead."""

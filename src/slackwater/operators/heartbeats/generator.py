@@ -26,6 +26,7 @@ from slackwater.kernels.progress.heartbeats import find_heartbeats
 from slackwater.kernels.progress.replay_arrivals import Replayed, replay_arrivals
 from slackwater.operators.heartbeats.tables import HeartbeatState, Tables
 from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.saturating import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -158,18 +159,19 @@ class HeartbeatGenerator:
         replay_arrivals(self._tables.all, *recorded)
 
     def follow_statistics(
-        self, groups: Column, ticks: Column, sources: Column, times: Column, *, closes: bool
+        self, groups: Column, ticks: Column, sources: Column, times: Column, *, closes: bool, own: Column = NO_ROOM
     ) -> tuple[Column, Column]:
         """Take in rows of which only some are here; return before which of these the stream is complete up to where.
 
         `groups` stand for all rows, in order of their ticks: places of sources, ticks, how many rows, the newest time.
-        Those that are here are given by their ticks, sources and times. With `closes` the last tick is over.
+        Those that are here are given by their ticks, sources and times. With `closes` the last tick is over. `own` is
+        filled as by `follow`, for the rows that are here.
         """
         most = groups.shape[1] + 1
         places, found = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
         count = follow_statistics(
             self._tables.all, groups[1], groups[0], groups[2], groups[3], ticks, sources, times,
-            closes, places, found,
+            closes, places, found, own,
         )  # fmt: skip
         return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
 
@@ -293,11 +295,22 @@ class HeartbeatGenerator:
             return self.tick + pause if by_clock else None
         return self.any_moves_next_at(np.array([place]), pause)
 
+    def may_be_waited_for(self, lasting: Duration = 0) -> Column:
+        """The places of sources of which something may wait: complete no further than so long past their newest row."""
+        newest = self._tables.sources[kernel.HIGH_WATER, : len(self.names)]
+        waits = (newest != BEGINNING) & (self.complete_by_source() <= later(newest, lasting))
+        return np.flatnonzero(waits)
+
     def any_moves_next_at(self, places: Column, pause: int = 1) -> int | None:
-        """The next tick at which the heartbeat of one of some sources may rise though no row comes; None for never."""
+        """The next tick at which one of some sources may be complete further though no row comes; None for never.
+
+        One that nobody waits for moves with all others, and so with the one that is waited for.
+        """
         everything, now, sources = self._tables.everything, self.tick, self._tables.sources
         if everything[kernel.BEGUN] == BEGINNING or not len(places):
             return None
+        if (sources[kernel.WAITED_FOR, places] == kernel.NEVER).any() and everything[kernel.BINDING] != kernel.NONE:
+            places = np.union1d(places, everything[[kernel.BINDING]])
         instants = [np.array([now + pause])] if (sources[kernel.DELAY, places] != kernel.NONE).any() else []
         if everything[kernel.IDLE] != kernel.NONE:
             since = np.maximum(sources[kernel.LAST_TICK, places], everything[kernel.BEGUN])
@@ -306,7 +319,7 @@ class HeartbeatGenerator:
             instants.append(everything[[kernel.LAST_ARRIVAL]] + everything[kernel.LULL])
         for number, kind in enumerate(self._tables.kinds):
             instants += self._come_to_hold(number, kind, places)
-        to_come = [later.min(initial=FOREVER, where=later > now) for later in instants]
+        to_come = [some.min(initial=FOREVER, where=some > now) for some in instants]
         first = int(min(to_come, default=FOREVER))
         return None if first == FOREVER else first
 

@@ -5,6 +5,12 @@
 
 Heartbeats are made of all rows of the source. So these steps read the source itself, and do the steps in between, which
 treat each row by itself, inside. Whoever groups by the source holds groups, and no rows.
+
+On Spark what is known of all rows is taken where they are read. There the steps in between come first, as long as they
+keep what heartbeats look at, and rows come to shards by their source (`plan/rewrites/heartbeats_in_shards.py`):
+
+    on Spark  rows ──> where ─┆─> aggregate by who, by origin (tumbling)
+                └─ statistics ┘
 """
 
 from __future__ import annotations
@@ -18,12 +24,13 @@ from slackwater.operators.aggregate.aggregate import aggregate_schema
 from slackwater.operators.aggregate.banded import banded_schema
 from slackwater.operators.by_origin.aggregate import AggregateByOriginOperator, Groups
 from slackwater.operators.by_origin.by_origin import ByOriginSettings
+from slackwater.operators.by_origin.driven import DrivenAggregateByOriginOperator, DrivenSortByOriginOperator
 from slackwater.operators.by_origin.sort import SortByOriginOperator
 from slackwater.operators.emission import LATE, band_output
 from slackwater.operators.late_rows import late_schema
 from slackwater.plan.node import SideOutput, StepNode
 from slackwater.plan.nodes.aggregating import summed_up_in_words
-from slackwater.plan.nodes.heartbeats import TICKS_PER_BOUND, Heartbeats, with_heartbeats
+from slackwater.plan.nodes.heartbeats import TICKS_PER_BOUND, Heartbeats, HeartbeatsInShards, with_heartbeats
 from slackwater.plan.nodes.rows import AssignWindow, RowNode
 from slackwater.plan.properties import Extent, Order, Properties
 from slackwater.plan.traits import Traits
@@ -111,9 +118,22 @@ class ByOrigin(StepNode):
         return self.beats.goes_by_batches
 
     @property
-    def not_on_spark(self) -> str:
-        """Shards follow the arrivals of all rows, but not how far the source of each row was when it came."""
-        return "each source goes by its own heartbeat in process only: have one order of all, sort(bounds=...)"
+    def partition_keys(self) -> tuple[str, ...]:
+        """The column that names the source, as rows come in: those of one source are in one shard."""
+        assert self.beats.source.origin is not None
+        return (self.beats.source.origin,)
+
+    @property
+    def input(self) -> Node:
+        """The source, or in shards the last step before them."""
+        return self.beats.input
+
+    def in_shards(self) -> Self:
+        """The same step where rows come to shards: what may be done before is done before."""
+        beats, left = HeartbeatsInShards.of(self.beats), list(self.before)
+        while left and beats.follows(left[0]):
+            beats = beats.with_inputs(left.pop(0).with_inputs(beats.input))
+        return replace(self, beats=beats, before=tuple(left))
 
     def side_outputs(self) -> Mapping[OutputName, tuple[EventSchema, Properties]]:
         """The late rows, as they were found to be late, if they are diverted."""
@@ -132,13 +152,19 @@ class ByOrigin(StepNode):
             [f"by origin {self.origin} {self.beats.details()}", *windows, *steps, f"late rows {self.late}"]
         )
 
+    @property
+    def _by_statistics(self) -> str:
+        """What heartbeats follow from on Spark."""
+        in_shards = isinstance(self.beats, HeartbeatsInShards)
+        return "; by statistics of all rows as they are read, the same in every shard" if in_shards else ""
+
     def _shown(self, length: Duration) -> str:
         return format_duration(length) if self._arrived.schema.calendar else str(length)
 
     def settings(self) -> ByOriginSettings:
         """What the operator needs."""
-        source, arrived = self.beats.source.schema, self._arrived.schema
-        return ByOriginSettings(source, arrived, self.beats.settings, self.late, self.windows)
+        arrived = self._arrived.schema
+        return ByOriginSettings(self.beats.schema, arrived, self.beats.settings, self.late, self.windows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,11 +191,16 @@ class SortByOrigin(ByOrigin):
 
     def reason(self) -> str:
         """When rows go out, and in which order."""
-        return "a row is late, or goes out, when its own source is complete past it; in order within each source"
+        when = "a row is late, or goes out, when its own source is complete past it; in order within each source"
+        return f"{when}{self._by_statistics}"
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
         return SortByOriginOperator(self.settings(), _built(self.before, step), step, resume)
+
+    def build_driven(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator that a shard feeds with statistics."""
+        return DrivenSortByOriginOperator(self.settings(), _built(self.before, step), step, resume)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,16 +280,23 @@ class AggregateByOrigin(ByOrigin):
     def reason(self) -> str:
         """When answers go out."""
         when = "a group is sent when its own source is complete past it, whoever else is waited for"
-        return f"{when}; partial results are held, not events"
+        return f"{when}; partial results are held, not events{self._by_statistics}"
 
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
+        return self._built_as(AggregateByOriginOperator, step, resume)
+
+    def build_driven(self, step: str, resume: Any = None) -> Operator[Any]:
+        """Make the operator that a shard feeds with statistics."""
+        return self._built_as(DrivenAggregateByOriginOperator, step, resume)
+
+    def _built_as(self, kind: type[AggregateByOriginOperator], step: str, resume: Any) -> Operator[Any]:
         windows = tuple(one.window for one in self.after if isinstance(one, AssignWindow))
         groups = Groups(
             self._events.schema, self.keys, self._key, self.aggregates, windows, banded=bool(self.patiences)
         )
         settings, to_groups = self.settings(), _built(self.after, step)
-        return AggregateByOriginOperator(settings, groups, _built(self.before, step), to_groups, step, resume)
+        return kind(settings, groups, _built(self.before, step), to_groups, step, resume)
 
     def settings(self) -> ByOriginSettings:
         """What the operator needs; a patience is one more rule, and arrivals are looked at so often that it counts."""

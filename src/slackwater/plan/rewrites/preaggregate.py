@@ -18,6 +18,7 @@ from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, walk
 from slackwater.plan.nodes.aggregating import GroupingNode
 from slackwater.plan.nodes.bands import BandedAggregate, outputs_of
+from slackwater.plan.nodes.by_origin import AggregateByOrigin
 from slackwater.plan.nodes.heartbeats import Heartbeats
 from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.nodes.preaggregating import PreaggregatedRows, PunctuateGroups, RowsToGroups
@@ -122,6 +123,10 @@ def why_not_map_side(*roots: Node) -> list[str]:
     for node in walk(*roots):
         if isinstance(node, GroupingNode):
             reasons.append(f"{node.line}: only those of in_bands() have a map side")
+        elif isinstance(node, AggregateByOrigin):
+            reasons.append(
+                f"{node.verb} by origin {node.origin}: bounds follow the arrivals of rows, and not of groups"
+            )
         elif isinstance(node, BandedAggregate) and node.groups is None:
             step = _way_up(node.bands[0])[-1]
             why = _why_rows(node, step, readers)

@@ -194,7 +194,7 @@ def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
             pipeline.replica_column,
             pipeline.windowing,
             None if pipeline.summed_up is None else MapSideGroups(pipeline.summed_up.groups),
-            None if pipeline.heartbeats is None else pipeline.heartbeats.settings,
+            pipeline.arrivals,
         )
         for number, pipeline in enumerate(plan.pipelines)
     ]

@@ -15,6 +15,10 @@ Where bounds say what is complete, rows come to shards at the heartbeats, and wh
 taken before the first step (`plan/rewrites/heartbeats_in_shards.py`):
 
     source ─ statistics ─ where ─ select ┆ heartbeats ─ tumbling ─ punctuate ─ sort
+
+Where each source goes by its own heartbeat the step that holds rows or groups makes heartbeats itself:
+
+    source ─ statistics ─ where ─ select ┆ aggregate by origin
 """
 
 from __future__ import annotations
@@ -22,10 +26,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from slackwater.errors import PlanError, message
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
+from slackwater.plan.nodes.by_origin import ByOrigin
 from slackwater.plan.nodes.heartbeats import HeartbeatsInShards
 from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.preaggregating import PreaggregatedRows
@@ -38,6 +43,11 @@ from slackwater.runners.spark.planning.sharding import deciding_columns, why_one
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
+
+Entry: TypeAlias = LatenessStep | HeartbeatsInShards | ByOrigin
+"""A step at which rows come to shards."""
+
 
 @dataclass(frozen=True)
 class InputPipeline:
@@ -45,7 +55,7 @@ class InputPipeline:
 
     source: SourceNode
     steps: tuple[StepNode, ...]
-    entry: LatenessStep | HeartbeatsInShards
+    entry: Entry
     """The step at which a shard takes the rows."""
 
     windowing: tuple[StepNode, ...] = ()
@@ -62,7 +72,15 @@ class InputPipeline:
     @property
     def heartbeats(self) -> HeartbeatsInShards | None:
         """The heartbeats that statistics are taken for, where there are bounds."""
-        return self.entry if isinstance(self.entry, HeartbeatsInShards) else None
+        beats = self.entry.beats if isinstance(self.entry, ByOrigin) else self.entry
+        return beats if isinstance(beats, HeartbeatsInShards) else None
+
+    @property
+    def arrivals(self) -> HeartbeatSettings | None:
+        """How arrivals are counted where rows are read, where there are bounds: as the step does that follows them."""
+        if isinstance(self.entry, ByOrigin):
+            return self.entry.settings().beats
+        return None if self.heartbeats is None else self.heartbeats.settings
 
     @property
     def may_be_native(self) -> tuple[StepNode, ...]:
@@ -152,11 +170,11 @@ class ShardPlan:
         return {**describe_steps(self.names), "shards": str(self.shards)}
 
 
-def _is_entry(node: Node) -> TypeGuard[LatenessStep | HeartbeatsInShards]:
+def _is_entry(node: Node) -> TypeGuard[Entry]:
     """Whether rows come to a shard at a step: the first on their way that follows arrivals."""
     if isinstance(node, LatenessStep):
         return not any(isinstance(one, HeartbeatsInShards) for one in walk(node))
-    return isinstance(node, HeartbeatsInShards)
+    return isinstance(node, HeartbeatsInShards | ByOrigin)
 
 
 def _refuse_steps(steps: Iterable[LatenessStep]) -> None:
@@ -188,7 +206,7 @@ def _refuse_filters(step: LatenessStep) -> None:
         raise PlanError(message("on Spark this filter hides the newest rows from other shards", facts, hint))
 
 
-def _pipeline(entry: LatenessStep | HeartbeatsInShards) -> InputPipeline:
+def _pipeline(entry: Entry) -> InputPipeline:
     *before, _ = walk(entry)
     for node in before:
         if not node.traits.map_side:

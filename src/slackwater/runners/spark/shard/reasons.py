@@ -1,7 +1,8 @@
 """Why the steps of a shard are complete no further, as text: it travels with the metrics of a micro-batch.
 
 All shards decide the same, and so they all say the same of a step, but for what each of them holds and which of its own
-rows broke bounds; that is added up.
+rows broke bounds; that is added up. Where each source goes by its own heartbeat every shard names the slowest of its
+sources, and the slowest of these are named.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from slackwater.operators.heartbeats.driven import DrivenHeartbeatsOperator
-from slackwater.operators.why import BrokenBounds, Grounds, Why
+from slackwater.operators.heartbeats.follows_arrivals import FollowsArrivals
+from slackwater.operators.why import SHOWN_ORIGINS, BrokenBounds, Grounds, OriginWhy, Why
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_NAMED: Final = 100
 """So many sources that broke bounds are named, those first that did it most often: metrics must stay small."""
 
-_IN_PROCESS_ONLY: Final = {"estimate", "origins", "more_origins"}
+_IN_PROCESS_ONLY: Final = {"estimate"}
 """What steps say that do not run on Spark."""
 
 
@@ -35,7 +36,7 @@ def reasons_of(graph: OperatorGraph, look_again_at: Instant | None) -> str:
         if why is not None:
             held = {one.name: rows for one in graph.steps_behind(step) if (rows := one.operator.buffered())}
             again, broken = None, {}
-            if isinstance(step.operator, DrivenHeartbeatsOperator):
+            if isinstance(step.operator, FollowsArrivals):
                 again, broken = look_again_at if step.operator.by_clock else None, step.operator.broken()
             found.append(_form(replace(why, held=held, broken={}, moves_next_at=again), broken))
     return json.dumps(found)
@@ -45,6 +46,7 @@ def _form(why: Why, broken: Mapping[str, BrokenBounds]) -> dict[str, Any]:
     worst = sorted(broken.items(), key=lambda one: (-one[1].rows, one[0]))[:_MOST_NAMED]
     named = {name: value for name, value in asdict(why).items() if name not in _IN_PROCESS_ONLY}
     named |= {"ground": why.ground.name}
+    named |= {"origins": [asdict(origin) | {"ground": origin.ground.name} for origin in why.origins]}
     return named | {"broken": {source: tuple(what) for source, what in worst}}
 
 
@@ -73,11 +75,24 @@ def _together(forms: list[dict[str, Any]]) -> Why:
             one = BrokenBounds(*found)
             broken[source] = one if source not in broken else broken[source].with_more(one)
     furthest = max(forms, key=lambda form: int(form["complete_before"]))
+    origins = _origins_together(forms)
     return Why(
         **furthest
         | {
             "ground": Grounds[furthest["ground"]],
             "held": dict(held),
             "broken": {source: str(one) for source, one in broken.items()},
+            "origins": origins[:SHOWN_ORIGINS],
+            "more_origins": len(origins[SHOWN_ORIGINS:]) + sum(form["more_origins"] for form in forms),
         }
     )
+
+
+def _origins_together(forms: Iterable[dict[str, Any]]) -> tuple[OriginWhy, ...]:
+    """The sources that shards name, the slowest first; what those of one fleet hold is added up."""
+    found: dict[str, OriginWhy] = {}
+    for named in (origin for form in forms for origin in form["origins"]):
+        one = OriginWhy(**named | {"ground": Grounds[named["ground"]]})
+        held = found[one.origin].held if one.origin in found else 0
+        found[one.origin] = replace(one, held=one.held + held)
+    return tuple(sorted(found.values(), key=lambda one: (one.complete_before, one.origin)))

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import RunError, message
-from slackwater.operators.heartbeats.driven import DrivenHeartbeatsOperator
+from slackwater.operators.heartbeats.follows_arrivals import FollowsArrivals
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.compare import CompareReplicasOperator
@@ -98,7 +98,7 @@ class Shard:
     def _take_all(self, arrivals: Arrivals, now: Instant | None) -> Iterator[tuple[str, pa.RecordBatch]]:
         for number, (pipeline, step) in enumerate(zip(self._plan.pipelines, self._entries, strict=True)):
             operator, entrance = step.operator, self._graph.entrances[pipeline.entry]
-            if isinstance(operator, DrivenHeartbeatsOperator):
+            if isinstance(operator, FollowsArrivals):
                 yield from self._follow_arrivals(number, step, operator, arrivals)
                 continue
             if isinstance(operator, MergeByColumnOperator) and number in arrivals.replicas:
@@ -108,7 +108,7 @@ class Shard:
                 self._graph.run()
                 yield from self._handed_out()
         for number, step in enumerate(self._entries):
-            if number in arrivals.high_water and not isinstance(step.operator, DrivenHeartbeatsOperator):
+            if number in arrivals.high_water and not isinstance(step.operator, FollowsArrivals):
                 self._release(step, _advanced(step, number, arrivals))
                 yield from self._handed_out()
         if self._idle_timeout is not None:
@@ -117,7 +117,7 @@ class Shard:
             yield from self.on_timer(now)
 
     def _follow_arrivals(
-        self, number: int, step: Step, operator: DrivenHeartbeatsOperator, arrivals: Arrivals
+        self, number: int, step: Step, operator: FollowsArrivals, arrivals: Arrivals
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Let heartbeats take in what arrived, and patiences behind them learn how far rows have come in all shards."""
         entry, counted = self._plan.pipelines[number].entry, arrivals.by_source(number)
@@ -148,7 +148,7 @@ class Shard:
             yield from self._handed_out()
         again = [self._idle_timeout.look_again_at(self._activity, now)]
         for step in self._entries:
-            if isinstance(step.operator, DrivenHeartbeatsOperator) and step.operator.by_clock:
+            if isinstance(step.operator, FollowsArrivals) and step.operator.by_clock:
                 self._release(step, step.operator.on_wake(now))
                 yield from self._handed_out()
                 again.append(step.operator.look_again_at(now, self._idle_timeout.timeout))
@@ -265,7 +265,7 @@ class Shard:
 
 def _newest(operator: Operator[Any]) -> Instant:
     """The greatest time that has come to a way in, in all shards."""
-    if isinstance(operator, DrivenHeartbeatsOperator):
+    if isinstance(operator, FollowsArrivals):
         return operator.newest()
     newest: Instant = operator.snapshot().high_water
     return newest
