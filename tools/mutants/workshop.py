@@ -34,6 +34,9 @@ _WATCHED: Final = (
 _OTHER_PROCESSES: Final = "test_compilation.py"
 """Left out of them: it compiles in processes of its own, slowly, and asks for no results."""
 
+_WHOLE_QUERIES: Final = ("tests/runners/spark/test_runner.py", "tests/runners/spark/shard/test_timeouts.py")
+"""Tests of whole queries, for a change of what runs on Spark that the tests of its own file do not notice."""
+
 _LONGEST: Final = 600
 """Seconds after which a change of what runs on Spark is taken to have no end."""
 
@@ -111,17 +114,17 @@ class Workshop:
         return [line for file in sorted(folder.iterdir()) for line in file.read_text().splitlines()]
 
     def try_on_spark(self, file: Path, change: Change) -> Verdict:
-        """Change the file, run the tests of that name until one fails, and put everything back."""
+        """Change the file, run its tests and those of whole queries until one fails, and put everything back."""
         place, begun = self._folder / file, time.monotonic()
         source, stamp = place.read_text(), place.stat()
-        tests = own_tests(file)
+        tests = [own_tests(file), *(one for one in _WHOLE_QUERIES if (self._folder / one).exists())]
         place.write_text(change.of(source))
         try:
-            failed = self._failure_of(tests)
+            failed = next(filter(None, map(self._failure_of, tests)), None)
         finally:
             place.write_text(source)
             os.utime(place, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # byte code is kept with this time
-        return Verdict(file, change, failed, Chosen([tests], 0), time.monotonic() - begun)
+        return Verdict(file, change, failed, Chosen(tests, 0), time.monotonic() - begun)
 
     def _failure_of(self, tests: str) -> str | None:
         """The first test that fails, if one does."""
@@ -133,7 +136,7 @@ class Workshop:
             return None
         if done.returncode in {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED}:
             raise RuntimeError(f"{tests} cannot be run, so that no change can be noticed:\n{done.stdout[-2_000:]}")
-        lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))]
         return lines[0].split(" - ")[0] if lines else f"pytest exits with {done.returncode}"
 
     def _pytest(

@@ -356,8 +356,9 @@ def _sums(written: _Written, micro_batch: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("function", "step"), [("on_rows", "map_batches of source 'frame'"), ("on_counts", "where#")]
-)  # fmt: skip
+    ("function", "step"),
+    [("on_rows", "map_batches of source 'frame'"), pytest.param("on_counts", "where#", marks=pytest.mark.long)],
+)
 def test_a_function_that_fails_stops_the_query_and_is_quoted(
     session: SparkSession, tmp_path: Path, undisturbed: _Written, function: str, step: str
 ) -> None:
@@ -398,6 +399,7 @@ def test_a_worker_that_was_killed_is_replaced(session: SparkSession, tmp_path: P
     _assert_whole(tmp_path, undisturbed)
 
 
+@pytest.mark.long
 def test_a_query_whose_workers_die_every_time_fails_and_goes_on(
     session: SparkSession, tmp_path: Path, undisturbed: _Written
 ) -> None:

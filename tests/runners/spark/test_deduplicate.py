@@ -53,7 +53,7 @@ def _write(folder: Path, tables: list[pa.Table]) -> None:
         os.utime(file, (1_000 + number, 1_000 + number))
 
 
-@pytest.mark.parametrize("keep", ["first", "last"])
+@pytest.mark.parametrize("keep", ["last", pytest.param("first", marks=pytest.mark.long)])
 def test_each_event_comes_once_over_shards_and_a_restart(session: SparkSession, tmp_path: Path, keep: str) -> None:
     """What is in time gives what the oracle gives; after every micro-batch no row is missing in the counts."""
     heard = _heard(450)

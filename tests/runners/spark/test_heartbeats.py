@@ -24,7 +24,7 @@ MASTER = "local[3]"
 
 _COLUMNS = "at long, who string, landed long, n long"
 _ROWS = pa.schema({"at": pa.int64(), "who": pa.string(), "landed": pa.int64(), "n": pa.int64()})
-_KINDS = ("frames", "files")
+_KINDS = ("files", pytest.param("frames", marks=pytest.mark.long))
 
 
 def _rows() -> pa.Table:

@@ -326,6 +326,7 @@ def test_a_query_goes_on_from_its_checkpoint(session: SparkSession, tmp_path: Pa
     _assert_written(tmp_path, cuts.in_process())
 
 
+@pytest.mark.long
 def test_a_checkpoint_of_sparks_first_version_goes_on(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
