@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from numba import uint64
+from numba import int64, uint64
 
+from slackwater.kernels.columns.payload_words import hash_event
 from slackwater.kernels.compile import kernel
+from slackwater.kernels.memory import word_at
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +71,46 @@ def _word_at(data: Bytes, whole: Whole, begin: int, length: int) -> Any:
         word = (whole[first] >> low) | (whole[first + 1] << (uint64(63) - low) << uint64(1))
         return word & (~uint64(0) >> uint64(8 * (_WORD - length)))
     for i in range(length):
+        word |= uint64(data[begin + i]) << uint64(8 * i)
+    return word
+
+
+@kernel(f"int64({_BYTES}, {_READ}, int64[::1], int64[::1], int64[::1])")
+def lay_texts(data: Bytes, ends: Column, offsets: Column, words: Column, hashes: Column) -> Any:
+    """Lay the length and the bytes of each row's text, one after the other, and hash them while they are near.
+
+    Fills in where each row begins; returns how many words there are.
+
+    >>> import numpy as np
+    >>> text, ends, room = np.frombuffer(b"an oak", np.uint8), np.array([0, 2, 2, 6]), np.empty(8, dtype=np.int64)
+    >>> offsets, hashes = np.empty(4, dtype=np.int64), np.empty(3, dtype=np.int64)
+    >>> lay_texts(text, ends, offsets, room, hashes), offsets.tolist(), room[:5].tobytes()[8:10]
+    (5, [0, 2, 3, 5], b'an')
+    """
+    at = 0
+    for row in range(len(hashes)):
+        begin, stop = ends[row], ends[row + 1]
+        offsets[row] = place = at
+        words[at] = stop - begin
+        at += 1
+        while begin + _WORD <= stop:
+            words[at] = int64(word_at(data, begin))
+            at, begin = at + 1, begin + _WORD
+        if begin < stop:
+            words[at] = int64(_last_word(data, begin, stop))
+            at += 1
+        hashes[row] = hash_event(0, words, place, at - place)
+    offsets[len(hashes)] = at
+    return int64(at)
+
+
+@kernel(f"uint64({_BYTES}, int64, int64)", inlined=True)
+def _last_word(data: Bytes, begin: int, stop: int) -> Any:
+    """Less than eight bytes, filled up with zeros."""
+    if begin + _WORD <= len(data):
+        return word_at(data, begin) & (~uint64(0) >> uint64(8 * (_WORD - (stop - begin))))
+    word = uint64(0)
+    for i in range(stop - begin):
         word |= uint64(data[begin + i]) << uint64(8 * i)
     return word
 

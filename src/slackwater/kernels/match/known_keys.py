@@ -1,14 +1,18 @@
 """Finds, among rows in order of time, those whose key has come a short while ago, in compiled loops.
 
 A row whose key is not known, or whose original is too old, is an original: it is remembered, with its time. A row that
-comes soon enough after the original of its key repeats it. Keys are words, compared exactly; a place in the hash table
-holds the number of an original and half of its hash, so that most places that do not fit are passed without looking at
-the key.
+comes soon enough after the original of its key repeats it. Keys are words, compared exactly.
 
-Originals are only ever appended, in order of time. A key that begins anew gets a new original, and its place in the
-table points to that one. What is too old lies at the front; when there is no room for more, the others are moved
-together. That is not the index of events in replicas/: nothing but the front is ever forgotten, so that no original is
-marked as gone, and half a hash in each place of the table spares most looks at originals.
+Originals are numbered as they come, and lie in a ring of lines, in order of time. A line has the words of its key, if
+they are few; else they lie elsewhere. What is too old lies at the tail of the ring, and is forgotten by moving that on.
+
+A place in the hash table holds a part of the hash of a key and, of the number of its original, as much as the ring
+needs. Where a key belongs follows from that part of its hash alone: so what was forgotten is swept out of the table,
+and a larger table is filled, place after place, without a look at any key. A place whose original was forgotten stays
+taken until then; whose it was is not asked.
+
+There are twice as many places as lines: then the table never needs room before the ring does. Loops stop before a row
+for which there may be no room, and are called again when there is.
 """
 
 from __future__ import annotations
@@ -17,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numba import int64, uint64
 
-from slackwater.kernels.columns.payload_words import hash_event, same_words
+from slackwater.kernels.columns.payload_words import copy_words, hash_event, same_words
 from slackwater.kernels.compile import kernel
+from slackwater.kernels.memory import read_ahead
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,32 +33,43 @@ if TYPE_CHECKING:
     Table = NDArray[np.uint64]
 
 KEPT: Final = -1
-"""The outcome of a row that is kept, for now: an original, or, where the last row is kept, one that takes its place."""
-REPEAT: Final = -2
-"""The outcome of a row that is not. Any other outcome is the number of a row of the same key and time: a tie."""
+"""The outcome of a row that is kept, for now. Any other is the number of a row of the same key and time: a tie."""
 
 NOBODY: Final = -1
 """In place of the number of a row: there is none."""
 
 TIME: Final = 0
-"""Column of an original: its time."""
-FIRST: Final = 1
-"""Column of an original: the first word of its key, so that short keys are compared without looking at the words."""
+"""Field of a line: the time of the original."""
+LATEST: Final = 1
+"""Field of a line: the number of the row that is kept of its group."""
 LENGTH: Final = 2
-"""Column of an original: how many words its key has."""
-AT: Final = 3
-"""Column of an original: where they begin."""
-LATEST: Final = 4
-"""Column of an original: the number of the row that is kept of its group."""
-FIELDS: Final = 5
-"""What is looked at for each row stands in front: it is read from memory at once, as a rule."""
+"""Field of a line: how many words the key has."""
+WORDS: Final = 3
+"""First field of a line that is the key's: its words, or where they lie if there are more than fit."""
+
+FEW: Final = 5
+"""Words that fit into a line whose keys are no single numbers: a text of up to 32 bytes, and its length.
+
+Then a line is as long as a cache line. One for single numbers is half as long.
+"""
+
+FIRST: Final = 0
+"""Mark: the number of the first original that is remembered."""
+NEXT: Final = 1
+"""Mark: the number of the next original."""
+USED: Final = 2
+"""Mark: how many words of long keys are held."""
+MARKS: Final = 3
 
 _HALF: Final = 32
-"""Bits of a place in the table that are a number, counted from 1 so that a free place is 0; the others are a hash's."""
+"""Bits of a place in the table that are of a number; the others are of a hash, and a bit that says: taken."""
 _NUMBER: Final = (1 << _HALF) - 1
+_TAKEN: Final = 1 << 63
 
-_AHEAD: Final = 64
-"""Rows whose places are read before they are looked at."""
+_FAR: Final = 24
+"""Rows ahead whose places in the table are read."""
+_NEAR: Final = 12
+"""Rows ahead whose lines are read, by what stands at their places."""
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
 
@@ -65,177 +81,315 @@ def hash_keys(offsets: Column, words: Column, hashes: Column) -> None:
         hashes[row] = hash_event(0, words, offsets[row], offsets[row + 1] - offsets[row])
 
 
-_HELD = "uint64[::1], int64[:, ::1], int64[::1], int64, int64"
-_ROWS = f"{_READ}, {_READ}, {_READ}, {_READ}, int64, int64"
+_HELD = "uint64[::1], int64[::1], int64, int64[::1], int64[::1]"
+_ROWS = f"{_READ}, {_READ}, {_READ}, {_READ}, int64, int64, int64"
 
 
-@kernel(f"UniTuple(int64, 4)({_HELD}, {_ROWS}, int64[::1], int64[::1])")
+@kernel(f"UniTuple(int64, 3)({_HELD}, {_ROWS}, int64[::1], int64[::1], int64[::1])")
 def find_firsts(
     table: Table,
-    originals: Column,
+    lines: Column,
+    width: int,
     held: Column,
-    known: int,
-    used: int,
+    marks: Column,
     times: Column,
     hashes: Column,
     offsets: Column,
     words: Column,
     within: int,
     first_row: int,
-    fates: Column,
+    begin: int,
     kept: Column,
+    tied: Column,
+    firsts: Column,
 ) -> Any:
-    """Fill in the outcome of each row and list those that are kept, the originals; count the known, kept, tied.
+    """List the rows that are kept, the originals, from row `begin` on; and those that tie, with which row.
 
-    A fourth number means nothing: without it the compiler would leave out what is read ahead.
-
-    Rows come in order of time and are numbered from `first_row` on. `used` words are held. There is room for all rows
-    to be originals.
+    Return up to which row there was room, how many are kept, and how many tie. Rows come in order of time and are
+    numbered from `first_row` on; all of one time come together.
     """
+    first, number, used = marks[FIRST], marks[NEXT], marks[USED]
+    ring, mask = len(lines) // width - 1, uint64(len(table) - 1)
     count = ties = 0
-    seen_ahead = uint64(0)
-    for row in range(len(times)):
-        if row % _AHEAD == 0:
-            seen_ahead ^= _read_ahead(table, originals, held, hashes, row, len(words) > len(times))
-        time, begin = times[row], offsets[row]
-        length = offsets[row + 1] - begin
-        at = _place_of(table, originals, held, uint64(hashes[row]), words, begin, length)
-        seen = int64(table[at] & uint64(_NUMBER)) - 1
+    row = begin
+    while row < len(times) and number - first <= ring:
+        start, length = offsets[row], offsets[row + 1] - offsets[row]
+        if used + length > len(held) and length > width - WORDS:
+            break
+        _read_ahead(table, lines, width, ring, mask, hashes, row)
+        time, code = times[row], _code(hashes[row])
+        at, line = _look_up(table, lines, width, ring, held, first, number - first, code, words, start, length)
+        begun = lines[max(line, 0) + TIME]
         # Unsigned, for the distance of two times need not fit a signed number.
-        begun = originals[max(seen, 0), TIME]
-        near = (seen >= 0) & (uint64(time) - uint64(begun) <= uint64(within))
+        near = (line >= 0) & (uint64(time) - uint64(begun) <= uint64(within))
+        row += 1
         if (begun == time) & near:
             # Rows of one time are looked at together, so that its original is one of these.
-            fates[row] = originals[seen, LATEST] - first_row
+            tied[ties], firsts[ties] = row - 1, lines[line + LATEST] - first_row
             ties += 1
             continue
         # Whether a row repeats another nobody can guess, the processor least of all: so it is remembered in any case,
         # and the next one takes its place if it need not be.
-        _remember(originals, held, known, used, time, words, begin, length, first_row + row)
-        fates[row] = REPEAT if near else KEPT
-        table[at] = table[at] if near else _entry(uint64(hashes[row]), known)
-        kept[count] = row
+        _remember(lines, (number & ring) * width, width, held, used, time, first_row + row - 1, words, start, length)
+        table[at] = table[at] if near else (code << uint64(_HALF)) | (uint64(number) & uint64(_NUMBER))
+        kept[count] = row - 1
         fresh = 0 if near else 1
-        known, used, count = known + fresh, used + fresh * length, count + fresh
-    return int64(known), int64(count), int64(ties), int64(seen_ahead)
+        used += fresh * length if length > width - WORDS else 0
+        number, count = number + fresh, count + fresh
+    marks[NEXT], marks[USED] = number, used
+    return int64(row), int64(count), int64(ties)
 
 
-@kernel(f"UniTuple(int64, 3)({_HELD}, {_ROWS}, int64[::1], int64[::1], int64[::1])")
+@kernel(f"UniTuple(int64, 2)({_HELD}, {_ROWS}, int64[::1], int64[::1], int64[::1])")
 def find_lasts(
     table: Table,
-    originals: Column,
+    lines: Column,
+    width: int,
     held: Column,
-    known: int,
-    used: int,
+    marks: Column,
     times: Column,
     hashes: Column,
     offsets: Column,
     words: Column,
     within: int,
     first_row: int,
+    begin: int,
     fates: Column,
     begun_by: Column,
     replaced: Column,
 ) -> Any:
-    """Fill in the outcome of each row, and by which original its group was begun; count the known, and the replaced.
+    """Fill in the outcome of each row from `begin` on, and by which original its group was begun.
 
     As find_firsts, but the last row of a group is kept: `replaced` gets the numbers of those that are not any more.
+    Return up to which row there was room, and how many were replaced.
     """
+    first, number, used = marks[FIRST], marks[NEXT], marks[USED]
+    ring, mask = len(lines) // width - 1, uint64(len(table) - 1)
     count = 0
-    seen_ahead = uint64(0)
-    for row in range(len(times)):
-        if row % _AHEAD == 0:
-            seen_ahead ^= _read_ahead(table, originals, held, hashes, row, len(words) > len(times))
-        time, begin = times[row], offsets[row]
-        length = offsets[row + 1] - begin
-        at = _place_of(table, originals, held, uint64(hashes[row]), words, begin, length)
-        seen = int64(table[at] & uint64(_NUMBER)) - 1
+    row = begin
+    while row < len(times) and number - first <= ring:
+        start, length = offsets[row], offsets[row + 1] - offsets[row]
+        if used + length > len(held) and length > width - WORDS:
+            break
+        _read_ahead(table, lines, width, ring, mask, hashes, row)
+        time, code = times[row], _code(hashes[row])
+        at, line = _look_up(table, lines, width, ring, held, first, number - first, code, words, start, length)
         fates[row] = KEPT
-        if seen < 0 or uint64(time) - uint64(originals[seen, TIME]) > uint64(within):
-            _remember(originals, held, known, used, time, words, begin, length, first_row + row)
-            table[at] = _entry(uint64(hashes[row]), known)
-            begun_by[row] = known
-            known, used = known + 1, used + length
-            continue
-        before = originals[seen, LATEST]
-        begun_by[row] = seen
-        if before >= first_row and times[before - first_row] == time:
-            fates[row] = before - first_row
+        if line < 0 or uint64(time) - uint64(lines[line + TIME]) > uint64(within):
+            _remember(lines, (number & ring) * width, width, held, used, time, first_row + row, words, start, length)
+            table[at] = (code << uint64(_HALF)) | (uint64(number) & uint64(_NUMBER))
+            used += length if length > width - WORDS else 0
+            begun_by[row] = number
+            number += 1
         else:
-            replaced[count] = before
-            count += 1
-            originals[seen, LATEST] = first_row + row
-    return int64(known), int64(count), int64(seen_ahead)
+            before = lines[line + LATEST]
+            begun_by[row] = first + int64((table[at] - uint64(first)) & uint64(_NUMBER))
+            if before >= first_row and times[before - first_row] == time:
+                fates[row] = before - first_row
+            else:
+                replaced[count] = before
+                count += 1
+                lines[line + LATEST] = first_row + row
+        row += 1
+    marks[NEXT], marks[USED] = number, used
+    return int64(row), int64(count)
 
 
-@kernel(f"uint64(uint64[::1], int64[:, ::1], int64[::1], {_READ}, int64, boolean)", inlined=True)
-def _read_ahead(table: Table, originals: Column, held: Column, hashes: Column, row: int, long: bool) -> Any:
-    """Read what the next rows will look at, without asking what is in it.
-
-    So memory is waited for once, and not at each row, where nobody can guess whether it repeats another.
-    """
-    mask = uint64(len(table) - 1)
-    stop = min(row + _AHEAD, len(hashes))
-    seen = uint64(0)
-    for ahead in range(row, stop):
-        seen ^= table[uint64(hashes[ahead]) & mask]
-    for ahead in range(row, stop):
-        one = max(int64(table[uint64(hashes[ahead]) & mask] & uint64(_NUMBER)) - 1, 0)
-        seen ^= uint64(originals[one, TIME])
-    if long:  # other keys are single words, which stand with the originals
-        for ahead in range(row, stop):
-            one = int64(table[uint64(hashes[ahead]) & mask] & uint64(_NUMBER)) - 1
-            if one >= 0 and originals[one, LENGTH] > 0:
-                seen ^= uint64(held[originals[one, AT]])
-    return seen
+@kernel("uint64(int64)", inlined=True)
+def _code(hashed: int) -> Any:
+    """The part of a hash that stands in the table; its last bits are the place where the key belongs."""
+    return (uint64(hashed) >> uint64(_HALF)) | uint64(_TAKEN >> _HALF)
 
 
-@kernel(f"uint64(uint64[::1], int64[:, ::1], {_READ}, uint64, {_READ}, int64, int64)", inlined=True)
-def _place_of(
-    table: Table, originals: Column, held: Column, hashed: Any, words: Column, begin: int, length: int
+@kernel(f"void(uint64[::1], int64[::1], int64, int64, uint64, {_READ}, int64)", inlined=True)
+def _read_ahead(table: Table, lines: Column, width: int, ring: int, mask: Any, hashes: Column, row: int) -> None:
+    """Have brought near what later rows will look at, so that nobody waits for memory."""
+    if row + _FAR < len(hashes):
+        read_ahead(table, int64(_code(hashes[row + _FAR]) & mask))
+        read_ahead(lines, (int64(table[_code(hashes[row + _NEAR]) & mask]) & ring) * width)
+
+
+@kernel(
+    f"UniTuple(int64, 2)(uint64[::1], {_READ}, int64, int64, {_READ}, int64, int64, uint64, {_READ}, int64, int64)",
+    inlined=True,
+)
+def _look_up(
+    table: Table,
+    lines: Column,
+    width: int,
+    ring: int,
+    held: Column,
+    first: int,
+    known: int,
+    code: Any,
+    words: Column,
+    start: int,
+    length: int,
 ) -> Any:
-    """Find the place where a key stands, or the free one where it belongs."""
+    """Find the place of a key, or the free one where it belongs; and where the line of its original begins, or -1."""
     mask = uint64(len(table) - 1)
-    at = hashed & mask
-    word = words[begin] if length > 0 else int64(0)
-    while table[at] != uint64(0):
-        if table[at] >> uint64(_HALF) == hashed >> uint64(_HALF):
-            one = int64(table[at] & uint64(_NUMBER)) - 1
-            alike = originals[one, FIRST] == word and originals[one, LENGTH] == length
-            if alike and (length <= 1 or same_words(held, originals[one, AT], words, begin, length)):
-                break
+    at = code & mask
+    line = int64(-1)
+    entry = table[at]
+    while entry != uint64(0):
+        if entry >> uint64(_HALF) == code and ((entry - uint64(first)) & uint64(_NUMBER)) < uint64(known):
+            one = (int64(entry) & ring) * width
+            if lines[one + LENGTH] == length:
+                if length > width - WORDS:
+                    same = same_words(held, lines[one + WORDS], words, start, length)
+                else:
+                    same = _differing(lines, one + WORDS, width - WORDS, words, start, length) == 0
+                if same:
+                    line = one
+                    break
         at = (at + uint64(1)) & mask
-    return at
+        entry = table[at]
+    return int64(at), line
 
 
-@kernel(f"void(int64[:, ::1], int64[::1], int64, int64, int64, {_READ}, int64, int64, int64)", inlined=True)
+@kernel(f"int64({_READ}, int64, int64, {_READ}, int64, int64)", inlined=True)
+def _differing(lines: Column, at: int, few: int, words: Column, start: int, length: int) -> Any:
+    """The bits in which the words of a short key differ from those of a line.
+
+    One by one: a loop of few rounds takes longer, for it is compiled for many.
+    """
+    last = len(words) - 1
+    different = lines[at] ^ words[min(start, last)] if length > 0 else int64(0)
+    if few > 1:
+        different |= lines[at + 1] ^ words[min(start + 1, last)] if length > 1 else int64(0)
+        different |= lines[at + 2] ^ words[min(start + 2, last)] if length > 2 else int64(0)  # noqa: PLR2004
+        different |= lines[at + 3] ^ words[min(start + 3, last)] if length > 3 else int64(0)  # noqa: PLR2004
+        different |= lines[at + 4] ^ words[min(start + 4, last)] if length > 4 else int64(0)  # noqa: PLR2004
+    return different
+
+
+@kernel(f"void(int64[::1], int64, int64, int64[::1], int64, int64, int64, {_READ}, int64, int64)", inlined=True)
 def _remember(
-    originals: Column, held: Column, known: int, used: int, time: int, words: Column, begin: int, length: int, row: int
+    lines: Column,
+    line: int,
+    width: int,
+    held: Column,
+    used: int,
+    time: int,
+    row: int,
+    words: Column,
+    start: int,
+    length: int,
 ) -> None:
-    """Write an original behind those that are known, and the words of its key behind those that are used."""
-    originals[known, TIME] = time
-    originals[known, FIRST] = words[begin] if length > 0 else int64(0)
-    originals[known, LENGTH] = length
-    originals[known, AT] = used
-    originals[known, LATEST] = row
-    for i in range(length):
-        held[used + i] = words[begin + i]
+    """Write an original to a line, and the words of its key there or behind those that are held."""
+    lines[line + TIME], lines[line + LATEST], lines[line + LENGTH] = time, row, length
+    if length <= width - WORDS:
+        last = len(words) - 1
+        lines[line + WORDS] = words[min(start, last)]
+        if width > WORDS + 1:  # and what lies behind a shorter key, which nobody looks at
+            lines[line + WORDS + 1] = words[min(start + 1, last)]
+            lines[line + WORDS + 2] = words[min(start + 2, last)]
+            lines[line + WORDS + 3] = words[min(start + 3, last)]
+            lines[line + WORDS + 4] = words[min(start + 4, last)]
+    else:
+        lines[line + WORDS] = used
+        copy_words(words, start, held, used, length)
 
 
-@kernel("uint64(uint64, int64)", inlined=True)
-def _entry(hashed: Any, one: int) -> Any:
-    """What stands at the place of an original."""
-    return (hashed >> uint64(_HALF) << uint64(_HALF)) | uint64(one + 1)
+# ---- making room -----------------------------------------------------------------------------------------------------
 
 
-@kernel(f"void(uint64[::1], int64[:, ::1], {_READ}, int64)")
-def fill_table(table: Table, originals: Column, held: Column, known: int) -> None:
-    """Give originals places in a table of free places, the newest first: of those of one key it is found first."""
+@kernel(f"int64({_READ}, int64, int64, int64, int64)")
+def first_since(lines: Column, width: int, first: int, number: int, bound: int) -> int:
+    """The number of the first original that is not before a bound."""
+    ring = len(lines) // width - 1
+    while first < number and lines[(first & ring) * width + TIME] < bound:
+        first += 1
+    return first
+
+
+@kernel(f"void({_READ}, int64[::1], int64, int64, int64)")
+def move_lines(lines: Column, roomier: Column, width: int, first: int, number: int) -> None:
+    """Copy originals to a ring of another size."""
+    ring, other = len(lines) // width - 1, len(roomier) // width - 1
+    for one in range(first, number):
+        here, there = (one & ring) * width, (one & other) * width
+        for i in range(width):
+            roomier[there + i] = lines[here + i]
+
+
+@kernel("int64(uint64[::1], int64, int64, uint64[::1])")
+def list_places(table: Table, first: int, number: int, found: Table) -> Any:
+    """List what stands in the table of those that are remembered; return how many they are.
+
+    There is room for one more: which places these are nobody can guess, so each is listed, and overwritten if need be.
+    """
+    known, count = uint64(number - first), 0
+    for place in range(len(table)):
+        found[count] = table[place]
+        remembered = ((table[place] - uint64(first)) & uint64(_NUMBER)) < known
+        count += 1 if remembered & (table[place] != uint64(0)) else 0
+    return int64(count)
+
+
+@kernel("void(uint64[::1], uint64[::1])")
+def put_places(table: Table, found: Table) -> None:
+    """Put what was listed into a table all of whose places are free."""
     mask = uint64(len(table) - 1)
-    for back in range(known):
-        one = known - 1 - back
-        hashed = uint64(hash_event(0, held, originals[one, AT], originals[one, LENGTH]))
-        at = hashed & mask
+    for i in range(len(found)):
+        at = (found[i] >> uint64(_HALF)) & mask
         while table[at] != uint64(0):
             at = (at + uint64(1)) & mask
-        table[at] = _entry(hashed, one)
+        table[at] = found[i]
+
+
+@kernel(f"int64(int64[::1], int64, {_READ}, int64[::1], int64, int64)")
+def move_words(lines: Column, width: int, held: Column, roomier: Column, first: int, number: int) -> Any:
+    """Lay the words of long keys that are remembered end to end, there or in the same place; return how many."""
+    ring, used = len(lines) // width - 1, 0
+    for one in range(first, number):
+        line = (one & ring) * width
+        length = lines[line + LENGTH]
+        if length > width - WORDS:
+            for i in range(length):
+                roomier[used + i] = held[lines[line + WORDS] + i]
+            lines[line + WORDS] = used
+            used += length
+    return int64(used)
+
+
+# ---- storing ---------------------------------------------------------------------------------------------------------
+
+
+@kernel(f"void({_READ}, int64, {_READ}, int64, {_READ}, int64[::1], int64[::1])")
+def read_lines(
+    lines: Column, width: int, held: Column, first: int, offsets: Column, words: Column, times: Column
+) -> None:
+    """Fill in the words and times of originals from a number on, whose keys begin at the offsets."""
+    ring = len(lines) // width - 1
+    for i in range(len(times)):
+        line = ((first + i) & ring) * width
+        times[i], length = lines[line + TIME], lines[line + LENGTH]
+        if length <= width - WORDS:
+            copy_words(lines, line + WORDS, words, offsets[i], length)
+        else:
+            copy_words(held, lines[line + WORDS], words, offsets[i], length)
+
+
+@kernel(f"void(uint64[::1], int64[::1], int64, int64[::1], int64[::1], {_READ}, {_READ}, {_READ})")
+def write_lines(
+    table: Table,
+    lines: Column,
+    width: int,
+    held: Column,
+    marks: Column,
+    times: Column,
+    offsets: Column,
+    words: Column,
+) -> None:
+    """Remember originals as they were stored; there is room for all. Of those of one key the last one counts."""
+    ring = len(lines) // width - 1
+    for i in range(len(times)):
+        start, length = offsets[i], offsets[i + 1] - offsets[i]
+        code, number = _code(hash_event(0, words, start, length)), marks[NEXT]
+        known = number - marks[FIRST]
+        at, _ = _look_up(table, lines, width, ring, held, marks[FIRST], known, code, words, start, length)
+        _remember(lines, (number & ring) * width, width, held, marks[USED], times[i], NOBODY, words, start, length)
+        table[at] = (code << uint64(_HALF)) | (uint64(number) & uint64(_NUMBER))
+        marks[NEXT] += 1
+        marks[USED] += length if length > width - WORDS else 0

@@ -121,7 +121,7 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         self._progress = resume.progress if resume else StreamProgress()
         self._sort = SortOperator(schema, step, resume.waiting if resume else None)
         self._newest = list(resume.newest) if resume else []
-        self._known = KnownKeys(within, resume.known if resume else None)
+        self._known = KnownKeys(within, resume.known if resume else None, self._keys.few)
         self._latest = LatestRows(resume.latest if resume else ())
         for begun_by, numbers in self._latest.kept():
             self._known.set_latest(begun_by, numbers)
@@ -187,7 +187,7 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         self._duplicates += rows.rows - len(found.kept)
         if len(found.kept) == rows.rows:
             return rows
-        return rows.take_rows(self._chosen(rows, found.fates, found.kept) if found.ties else found.kept)
+        return rows.take_rows(self._chosen(rows, found.firsts, found.tied, found.kept))
 
     def _keep_lasts(self, rows: EventBatch, found: Lasts, first_row: int) -> None:
         """Hold the rows that are kept, for now, in place of those that they replace."""
@@ -198,16 +198,16 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         older = found.replaced[~mine]
         self._duplicates += rows.rows - len(places) + len(older)
         self._latest.replace(older)
-        chosen = self._chosen(rows, found.fates, places)
+        tied = np.flatnonzero(found.fates >= 0)
+        chosen = self._chosen(rows, found.fates[tied], tied, places)
         self._latest.add(rows.take_rows(chosen), places + first_row, found.begun_by[places])
 
-    def _chosen(self, rows: EventBatch, fates: Column, places: Column) -> Column:
+    def _chosen(self, rows: EventBatch, firsts: Column, others: Column, places: Column) -> Column:
         """For each row that is kept the one that is sent: itself, unless it ties with a better one."""
-        others = np.flatnonzero(fates >= 0)
         if not len(others):
             return places
         greatest = self._keep is Keep.LAST
-        return choose_among_ties(rows, fates[others], others, self._compared, greatest=greatest)[places]
+        return choose_among_ties(rows, firsts, others, self._compared, greatest=greatest)[places]
 
     def duplicates(self) -> int:
         """How many rows were left out because another one stands for them."""

@@ -10,13 +10,14 @@ Cost: O(bytes of the keys). The form is decided by the types alone: it is the sa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.columns.row_codec import WORD, RowCodec
-from slackwater.kernels.columns.lay_words import count_words, lay_bytes, lay_marks, lay_values
+from slackwater.kernels.columns.lay_words import count_words, lay_bytes, lay_marks, lay_texts, lay_values
+from slackwater.kernels.match.known_keys import FEW, hash_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
-_MOST_COLUMNS = 63
+_MOST_COLUMNS: Final = 63
 """As many columns have a bit each in the word that marks which values are null."""
 
 
@@ -36,6 +37,15 @@ class Words(NamedTuple):
     """Where each key begins, and where the last one ends."""
 
     words: Column
+    hashes: Column
+    """The hash of each key; never negative."""
+
+    @classmethod
+    def of(cls, offsets: Column, words: Column) -> Words:
+        """Hash keys."""
+        hashes = np.empty(len(offsets) - 1, dtype=np.int64)
+        hash_keys(offsets, words, hashes)
+        return cls(offsets, words, hashes)
 
 
 class KeyWords:
@@ -46,7 +56,7 @@ class KeyWords:
     [7, 0, 1]
     """
 
-    __slots__ = ("_codec", "_even", "_names")
+    __slots__ = ("_codec", "_even", "_hashes", "_names", "_room", "few")
 
     def __init__(self, schema: pa.Schema, names: Sequence[str], step: str = "deduplicate") -> None:
         self._names = list(names)
@@ -55,18 +65,44 @@ class KeyWords:
         codec = RowCodec(pa.schema(fields), step)  # made in any case: it refuses what cannot be compared
         self._codec = None if plain else codec
         self._even: Column = np.zeros(1, dtype=np.int64)
+        # Written anew for each batch: fresh memory would cost as much as what is done in it.
+        self._hashes: Column = np.empty(0, dtype=np.int64)
+        self._room: tuple[Column, Column] = self._even, self._even
+        self.few = 1 if plain and len(fields) == 1 and _is_value(fields[0].type) else FEW
+        """Words that keys have at most, as a rule."""
 
     def encode(self, rows: pa.RecordBatch) -> Words:
-        """Return the key of each row."""
+        """Return the key of each row. It is good until the next call."""
         if self._codec is not None:
             written = self._codec.encode(rows.select(self._names))
-            return Words(written.word_offsets, written.words)
+            return self._hashed(written.word_offsets, written.words)
         columns = [_decoded(rows.column(name)) for name in self._names]
+        if len(columns) == 1 and not columns[0].null_count and _is_text(columns[0].type):
+            return self._of_texts(_text(columns[0]))
         if any(column.null_count or _is_text(column.type) for column in columns):
-            return _laid(columns, rows.num_rows)
+            return self._hashed(*_laid(columns, rows.num_rows))
         values = [_values(column) for column in columns]
         words = values[0] if len(values) == 1 else np.stack(values, axis=1).reshape(-1)
-        return Words(self._even_offsets(rows.num_rows), np.ascontiguousarray(words))
+        return self._hashed(self._even_offsets(rows.num_rows), np.ascontiguousarray(words))
+
+    def _hashed(self, offsets: Column, words: Column) -> Words:
+        hashes = self._room_for_hashes(len(offsets) - 1)
+        hash_keys(offsets, words, hashes)
+        return Words(offsets, words, hashes)
+
+    def _of_texts(self, text: _Text) -> Words:
+        """Keys that are one text each."""
+        rows = len(text.ends) - 1
+        most = int(text.ends[-1] - text.ends[0]) // WORD + 2 * rows
+        if rows >= len(self._room[0]) or most > len(self._room[1]):
+            self._room = np.empty(2 * rows + 1, dtype=np.int64), np.empty(2 * most, dtype=np.int64)
+        offsets, words, hashes = self._room[0][: rows + 1], self._room[1], self._room_for_hashes(rows)
+        return Words(offsets, words[: lay_texts(text.data, text.ends, offsets, words, hashes)], hashes)
+
+    def _room_for_hashes(self, rows: int) -> Column:
+        if rows > len(self._hashes):
+            self._hashes = np.empty(2 * rows, dtype=np.int64)
+        return self._hashes[:rows]
 
     def _even_offsets(self, rows: int) -> Column:
         """Where keys begin that are all of one width; made once, and longer when more are asked for."""
@@ -75,8 +111,8 @@ class KeyWords:
         return self._even[: rows + 1]
 
 
-def _laid(columns: Sequence[pa.Array], rows: int) -> Words:
-    """Keys of which some have texts or nulls in them."""
+def _laid(columns: Sequence[pa.Array], rows: int) -> tuple[Column, Column]:
+    """Where keys begin of which some have texts or nulls in them, and their words."""
     present = [_there(column) for column in columns]
     texts = [_text(column) if _is_text(column.type) else None for column in columns]
     marks = _marks(columns, present) if any(column.null_count for column in columns) else None
@@ -95,7 +131,7 @@ def _laid(columns: Sequence[pa.Array], rows: int) -> Words:
             lay_bytes(*text, there, at, words.view(np.uint64))
     if marks is not None:
         lay_marks(marks, at, words)
-    return Words(offsets, words)
+    return offsets, words
 
 
 def _marks(columns: Sequence[pa.Array], present: Sequence[NDArray[np.bool_]]) -> Column:

@@ -1,18 +1,21 @@
 """The originals of the last while, found by their keys: what a step remembers that leaves out repeats.
 
-Originals are kept in order of time in columns that grow, with a hash table over them. What is too old is left out when
-the columns are full, so that each original is moved a few times in its life, and memory follows those that still count.
+Originals lie in a ring, in order of time, with a hash table over it. When the ring is full those are forgotten that are
+too old; if that does not make enough room the ring grows, and where few are left it becomes smaller, so that memory
+follows those that still count.
 
 What is stored of them lies in segments, each of the originals that came since the one before it. A segment is never
 changed; small neighbours are put together, and one of which all are too old is forgotten.
 
 Invariant: originals are in order of time; those of one key are more than `within` apart.
-Cost: one look-up for each row. To resume, one place in the table for each original that is remembered.
+Cost: one look-up for each row, and a look at a few places of the table for each original. To resume, one look-up for
+each original that is remembered.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -32,10 +35,14 @@ if TYPE_CHECKING:
 KnownSegment: TypeAlias = "tuple[int, Column, Column, Column]"
 """The number of its first original; where the words of each key begin, the words, and the times."""
 
-_NONE: Column = np.empty(0, dtype=np.int64)
-
 _LEAST_ROOM: Final = 64
-"""Originals that there is room for at first."""
+"""Originals that there is room for at least."""
+
+_ROOMY: Final = 2
+"""So many times as many originals as there are find room in a ring that is made, at least."""
+
+_TOO_ROOMY: Final = 8
+"""A ring that so many times as many would find room in is made smaller."""
 
 _SMALL: Final = 65_536
 """Segments of fewer originals are worth putting together."""
@@ -52,14 +59,14 @@ class KnownState:
 class Firsts(NamedTuple):
     """What became of some rows, where the first of a group is kept."""
 
-    fates: Column
-    """KEPT, REPEAT, or the row that this one ties with, for each row."""
-
     kept: Column
     """The rows that are kept, by their places."""
 
-    ties: int
-    """How many rows tie with one that is kept."""
+    tied: Column
+    """The rows that tie with one of them."""
+
+    firsts: Column
+    """The row that each of these ties with."""
 
 
 class Lasts(NamedTuple):
@@ -76,73 +83,82 @@ class Lasts(NamedTuple):
 
 
 class KnownKeys:
-    """Remembers originals.
+    """Remembers originals. Keys of no more than `few` words, one or FEW, are kept with them; longer ones elsewhere.
 
     >>> from slackwater.operators.deduplicate.key_words import Words
     >>> known = KnownKeys(within=5)
-    >>> keys = Words(np.arange(5), np.array([7, 8, 7, 7]))
-    >>> known.find_firsts(np.array([1, 1, 4, 9]), keys, first_row=0).fates.tolist()
-    [-1, -1, -2, -1]
+    >>> keys = Words.of(np.arange(5), np.array([7, 8, 7, 7]))
+    >>> known.find_firsts(np.array([1, 1, 4, 9]), keys, first_row=0).kept.tolist()
+    [0, 1, 3]
     """
 
-    __slots__ = (
-        "_first", "_forgotten", "_known", "_originals", "_scratch", "_segments", "_table", "_within", "_words",
-    )  # fmt: skip
+    __slots__ = ("_forgotten", "_held", "_lines", "_marks", "_scratch", "_segments", "_table", "_width", "_within")
 
-    def __init__(self, within: Duration, resume: KnownState | None = None) -> None:
+    def __init__(self, within: Duration, resume: KnownState | None = None, few: int = 1) -> None:
         state = resume or KnownState()
         self._within = within
         self._segments = list(state.segments)
         self._forgotten: Instant = BEGINNING
-        self._words = np.concatenate([_NONE, *(words for _, _, words, _ in state.segments)])
-        offsets = _joined_offsets([offsets for _, offsets, _, _ in state.segments])
-        self._known = len(offsets) - 1
-        # A line for each original, as the kernels want it.
-        self._originals = np.empty((self._known, kernel.FIELDS), dtype=np.int64)
-        self._originals[:, kernel.TIME] = np.concatenate([_NONE, *(times for *_, times in state.segments)])
-        self._originals[:, kernel.LATEST] = kernel.NOBODY
-        self._originals[:, kernel.AT] = offsets[:-1]
-        self._originals[:, kernel.LENGTH] = offsets[1:] - offsets[:-1]
-        self._originals[:, kernel.FIRST] = _first_words(offsets, self._words)
-        # The number of the first original that is held: all before it are too old.
-        self._first = state.next - self._known
+        self._width = kernel.WORDS + few
+        self._marks = np.zeros(kernel.MARKS, dtype=np.int64)
+        self._marks[:] = state.segments[0][0] if state.segments else state.next
+        self._marks[kernel.USED] = 0
+        self._make_ring(sum(len(times) for *_, times in state.segments))
+        self._held = np.empty(sum(len(words) for _, _, words, _ in state.segments), dtype=np.int64)
+        for _, offsets, words, times in state.segments:
+            kernel.write_lines(self._table, self._lines, self._width, self._held, self._marks, times, offsets, words)
         # Written anew for each call: fresh memory would cost more than what is done in it.
-        self._scratch = np.empty((4, 0), dtype=np.int64)
-        # There is no room for any row yet: the table is made with it.
-        self._table = np.zeros(0, dtype=np.uint64)
+        self._scratch = np.empty((3, 0), dtype=np.int64)
 
     def __len__(self) -> int:
-        return self._known
+        return self._next - self._first
+
+    @property
+    def _first(self) -> int:
+        """The number of the first original that is remembered."""
+        return int(self._marks[kernel.FIRST])
+
+    @property
+    def _next(self) -> int:
+        """The number of the next original."""
+        return int(self._marks[kernel.NEXT])
 
     def find_firsts(self, times: Column, keys: Words, first_row: int) -> Firsts:
         """Find out which rows repeat others. They come in order of time, numbered from `first_row` on.
 
         All rows of one time come together. What is returned is good until the next call.
         """
-        hashes, fates, kept, _ = self._prepared(len(times), keys)
-        held = *self._held(), np.ascontiguousarray(times), hashes, *keys, self._within, first_row
-        self._known, count, ties, _ = kernel.find_firsts(*held, fates, kept)
-        return Firsts(fates, kept[:count], ties)
+        times, (kept, tied, firsts) = np.ascontiguousarray(times), self._columns(len(times))
+        row = count = ties = 0
+        while True:
+            asked = *self._remembered(), times, keys.hashes, *keys[:2], self._within, first_row, row
+            found = kernel.find_firsts(*asked, kept[count:], tied[ties:], firsts[ties:])
+            row, count, ties = found[0], count + found[1], ties + found[2]
+            if row == len(times):
+                return Firsts(kept[:count], tied[:ties], firsts[:ties])
+            self._make_room(int(times[row]), int(keys.offsets[row + 1] - keys.offsets[row]))
 
     def find_lasts(self, times: Column, keys: Words, first_row: int) -> Lasts:
         """Find out which rows take the place of others; else as find_firsts."""
-        hashes, fates, begun_by, replaced = self._prepared(len(times), keys)
-        held = *self._held(), np.ascontiguousarray(times), hashes, *keys, self._within, first_row
-        self._known, count, _ = kernel.find_lasts(*held, fates, begun_by, replaced)
-        return Lasts(fates, begun_by + self._first, replaced[:count])
+        times, (fates, begun_by, replaced) = np.ascontiguousarray(times), self._columns(len(times))
+        row = count = 0
+        while True:
+            asked = *self._remembered(), times, keys.hashes, *keys[:2], self._within, first_row, row
+            found = kernel.find_lasts(*asked, fates, begun_by, replaced[count:])
+            row, count = found[0], count + found[1]
+            if row == len(times):
+                return Lasts(fates, begun_by, replaced[:count])
+            self._make_room(int(times[row]), int(keys.offsets[row + 1] - keys.offsets[row]))
 
-    def _prepared(self, rows: int, keys: Words) -> Column:
-        """Make room for so many rows; return their hashes, and three columns that may be written."""
-        self._make_room(rows, len(keys.words))
+    def _columns(self, rows: int) -> Column:
+        """Three columns for so many rows that may be written."""
         if rows > self._scratch.shape[1]:
-            self._scratch = np.empty((4, rows), dtype=np.int64)
-        columns = self._scratch[:, :rows]
-        kernel.hash_keys(keys.offsets, keys.words, columns[0])
-        return columns
+            self._scratch = np.empty((3, rows), dtype=np.int64)
+        return self._scratch[:, :rows]
 
-    def _held(self) -> tuple[Table, Column, Column, int, int]:
+    def _remembered(self) -> tuple[Table, Column, int, Column, Column]:
         """What is remembered, as the kernels take it."""
-        return self._table, self._originals, self._words, self._known, self._used
+        return self._table, self._lines, self._width, self._held, self._marks
 
     def forget_before(self, bound: Instant) -> None:
         """Learn that nothing repeats an original before the bound any more. It is left out when room is needed."""
@@ -151,100 +167,93 @@ class KnownKeys:
     def set_latest(self, begun_by: Column, rows: Column) -> None:
         """Return, for some originals, which row is kept of their groups; those that are too old are passed over."""
         here = begun_by >= self._first
-        self._originals[begun_by[here] - self._first, kernel.LATEST] = rows[here]
+        self._by_line[begun_by[here] & (len(self._by_line) - 1), kernel.LATEST] = rows[here]
 
     @property
-    def _used(self) -> int:
-        """How many words are held."""
-        if not self._known:
-            return 0
-        newest = self._originals[self._known - 1]
-        return int(newest[kernel.AT] + newest[kernel.LENGTH])
+    def _by_line(self) -> Column:
+        """The ring, line by line."""
+        return self._lines.reshape(-1, self._width)
 
-    @property
-    def _times(self) -> Column:
-        return self._originals[: self._known, kernel.TIME]
+    # ---- making room -------------------------------------------------------------------------------------------------
 
-    def _make_room(self, rows: int, words: int) -> None:
-        """See that so many more originals and words fit."""
-        used = self._used
-        if self._known + rows <= len(self._originals) and used + words <= len(self._words) and len(self._table):
-            return
-        old = int(np.searchsorted(self._times, self._forgotten))
-        left = self._known - old
-        gone = int(self._originals[old, kernel.AT]) if left else used
-        # Half as many more must fit as there are now, or all of them would be moved again soon.
-        room, words_room = left + left // 2 + rows, (used - gone) + (used - gone) // 2 + words
-        if room <= len(self._originals) and words_room <= len(self._words) and len(self._table):
-            self._originals[:left] = self._originals[old : self._known]
-            self._words[: used - gone] = self._words[gone:used]
+    def _make_room(self, time: Instant, length: int) -> None:
+        """See that at least one more original fits. All rows from now on are at this time or later."""
+        self.forget_before(max(time - self._within, BEGINNING))
+        first, number = self._first_since(self._forgotten), self._next
+        self._marks[kernel.FIRST] = first
+        room, known = len(self._by_line), number - first
+        found = np.empty(known + 1, dtype=np.uint64)
+        count = kernel.list_places(self._table, first, number, found)
+        # A quarter of the ring must have become free, or all of it would be looked through again soon.
+        if 4 * known <= 3 * room and (room <= _LEAST_ROOM or room < _TOO_ROOMY * known):
             self._table[:] = 0
         else:
-            room = max(_LEAST_ROOM, 2 * left + rows)
-            self._originals = _moved(self._originals[old : self._known], room)
-            self._words = _moved(self._words[gone:used], max(_LEAST_ROOM, 2 * (used - gone) + words))
-            # Twice as many places as originals at least: in a fuller table a key is looked for at many places.
-            self._table = np.zeros(1 << (2 * room - 1).bit_length(), dtype=np.uint64)
-        self._originals[:left, kernel.AT] -= gone
-        self._first, self._known = self._first + old, left
-        kernel.fill_table(self._table, self._originals, self._words, left)
+            lines = self._lines
+            self._make_ring(known)
+            kernel.move_lines(lines, self._lines, self._width, first, number)
+        kernel.put_places(self._table, found[:count])
+        if length > self._width - kernel.WORDS and self._marks[kernel.USED] + length > len(self._held):
+            self._make_room_for_words(length)
+
+    def _make_ring(self, known: int) -> None:
+        """Make an empty ring, and a table for it."""
+        room = max(_LEAST_ROOM, 1 << (_ROOMY * known - 1).bit_length() if known else 0)
+        self._lines = np.empty(room * self._width, dtype=np.int64)
+        self._table = np.zeros(2 * room, dtype=np.uint64)
+
+    def _make_room_for_words(self, length: int) -> None:
+        """Lay the words of long keys together, and see that those of one more fit."""
+        between = self._first, self._next
+        used = kernel.move_words(self._lines, self._width, self._held, self._held, *between)
+        self._marks[kernel.USED] = used
+        if 2 * used + length > len(self._held):
+            roomier = np.empty(_ROOMY * (used + length), dtype=np.int64)
+            roomier[:used] = self._held[:used]
+            self._held = roomier
+
+    def _first_since(self, bound: Instant) -> int:
+        """The number of the first original that is not before a bound."""
+        return kernel.first_since(self._lines, self._width, self._first, self._next, bound)
+
+    # ---- storing -----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> KnownState:
         """Return what is remembered. Cost: a copy of what is new since the last time, and of small segments."""
         while self._segments and self._segments[0][3][-1] < self._forgotten:
             del self._segments[0]
         if self._segments:
-            begin = self._segments[-1][0] + len(self._segments[-1][3]) - self._first
+            begin = self._segments[-1][0] + len(self._segments[-1][3])
         else:
-            begin = int(np.searchsorted(self._times, self._forgotten))
-        if begin < self._known:
+            begin = self._first_since(self._forgotten)
+        if begin < self._next:
             newest = self._segment(begin)
             while self._segments and _better_together(len(self._segments[-1][3]), len(newest[3])):
                 newest = _together(self._segments.pop(), newest)
             self._segments.append(newest)
-        return KnownState(tuple(self._segments), self._first + self._known)
+        return KnownState(tuple(self._segments), self._next)
 
     def _segment(self, begin: int) -> KnownSegment:
-        at = int(self._originals[begin, kernel.AT])
-        offsets = np.append(self._originals[begin : self._known, kernel.AT], self._used) - at
-        return self._first + begin, offsets, self._words[at : self._used].copy(), self._times[begin:].copy()
+        """The originals from a number on."""
+        count, ring = self._next - begin, len(self._by_line) - 1
+        offsets, times = np.zeros(count + 1, dtype=np.int64), np.empty(count, dtype=np.int64)
+        np.cumsum(self._by_line[np.arange(begin, begin + count) & ring, kernel.LENGTH], out=offsets[1:])
+        words = np.empty(int(offsets[-1]), dtype=np.int64)
+        kernel.read_lines(self._lines, self._width, self._held, begin, offsets, words, times)
+        return begin, offsets, words, times
 
     def check(self) -> None:
-        """Assert that originals are in order, and that the table finds every one that is not too old by its key."""
-        times = self._times
+        """Assert that originals are in order, and that the table finds the newest of each key, and nothing twice."""
+        begin, offsets, words, times = self._segment(self._first)
         assert (times[1:] >= times[:-1]).all(), times
-        ends = self._originals[: self._known, kernel.AT] + self._originals[: self._known, kernel.LENGTH]
-        assert (ends[:-1] == self._originals[1 : self._known, kernel.AT]).all(), self._originals[: self._known]
-        if not len(self._table):
-            return
-        places = self._table[self._table != 0]
-        assert len(places) * 2 <= len(self._table), (len(places), len(self._table))
-        found = set((places & np.uint64(2**32 - 1)).astype(np.int64) - 1)
-        begins = self._originals[: self._known, kernel.AT]
-        newest = {self._words[begin:end].tobytes(): i for i, (begin, end) in enumerate(zip(begins, ends, strict=True))}
-        assert found >= set(newest.values()), (found, newest)
-
-
-def _moved(lines: Column, room: int) -> Column:
-    longer = np.empty((room, *lines.shape[1:]), dtype=np.int64)
-    longer[: len(lines)] = lines
-    return longer
-
-
-def _first_words(offsets: Column, words: Column) -> Column:
-    """The first word of each key, 0 for one that has none."""
-    firsts = np.zeros(len(offsets) - 1, dtype=np.int64)
-    some = offsets[1:] > offsets[:-1]
-    firsts[some] = words[offsets[:-1][some]]
-    return firsts
-
-
-def _joined_offsets(parts: list[Column]) -> Column:
-    """Offsets of keys whose words are laid end to end, each part counting from 0."""
-    joined = [np.zeros(1, dtype=np.int64)]
-    for part in parts:
-        joined.append(part[1:] + joined[-1][-1])
-    return np.concatenate(joined)
+        assert len(times) <= len(self._by_line), (len(times), len(self._by_line))
+        assert 2 * np.count_nonzero(self._table) <= len(self._table), self._table
+        keys = [words[a:b].tobytes() for a, b in pairwise(offsets)]
+        newest = set({key: begin + i for i, key in enumerate(keys)}.values())
+        half = np.uint64(2**32 - 1)
+        places = (self._table[self._table != 0] - np.array([begin]).astype(np.uint64)) & half
+        found = [begin + int(one) for one in places if one < len(times)]
+        assert len(found) == len(set(found)), found
+        assert set(found) >= newest, (found, newest)
 
 
 def _better_together(older: int, newer: int) -> bool:
@@ -253,4 +262,4 @@ def _better_together(older: int, newer: int) -> bool:
 
 def _together(older: KnownSegment, newer: KnownSegment) -> KnownSegment:
     words, times = (np.concatenate([older[part], newer[part]]) for part in (2, 3))
-    return older[0], _joined_offsets([older[1], newer[1]]), words, times
+    return older[0], np.concatenate([older[1], newer[1][1:] + older[1][-1]]), words, times
