@@ -69,13 +69,15 @@ class Uniform(Part):
 
     behind: PerSource[Length | None]
     after: Length = 0
+    as_arrived: bool = False
+    """Whether it is about rows as they arrive, as a patience is, however long they were under way."""
 
     def rules(self, units: Units) -> Rules:
         """What follows from it."""
         pairs: PerSource[Pair | None] = self.behind.map(
             lambda behind: None if behind is None else Bound(behind, self.after).pair(units)
         )
-        return Rules((Rule(str(self), _EVERYBODY, pairs),))
+        return Rules((Rule(str(self), _EVERYBODY, pairs, as_arrived=self.as_arrived),))
 
     @property
     def names(self) -> tuple[SourceName, ...]:

@@ -258,10 +258,12 @@ def in_fleets(rules: Rules, fleets: dict[SourceName, tuple[SourceName, ...]]) ->
     that count rows do not survive it. Estimates are made of fleets as of sources.
     """
     learnt = tuple(rule for rule in rules.rules if rule.estimated)
+    # A patience holds for whoever sends, and latency is no part of it: it holds for fleets as it is.
+    patient = tuple(rule for rule in rules.declared if rule.as_arrived)
     if any(rule.ahead.names for rule in learnt):
         hint = "leave pairs= out: each fleet is compared with itself and with the furthest of all"
         raise PlanError(message("estimates of pairs of sources know no fleets", {}, hint))
-    rules = replace(rules, rules=rules.declared)
+    rules = replace(rules, rules=tuple(rule for rule in rules.declared if not rule.as_arrived))
     made: list[Rule] = []
     for sender, members in fleets.items():
         for receiver, others in fleets.items():
@@ -273,7 +275,7 @@ def in_fleets(rules: Rules, fleets: dict[SourceName, tuple[SourceName, ...]]) ->
                 made.append(Rule(words, PerSource(None, ((sender, 0),)), here, own=own, and_own=False))
     latency = tuple((fleet, max(rules.latency[one] for one in members)) for fleet, members in fleets.items())
     return Rules(
-        (*made, *learnt),
+        (*made, *patient, *learnt),
         PerSource(0, latency),
         PerSource(None, tuple((fleet, _most(rules.delay[one] for one in some)) for fleet, some in fleets.items())),
         rules.idle,

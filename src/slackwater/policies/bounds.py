@@ -99,12 +99,14 @@ class Bounds:
 
     @classmethod
     def patience(cls, patience: Length) -> Bounds:
-        """Say what sort(patience=...) says: no row is further behind the newest one than this.
+        """Say what sort(patience=...) says: no row is further behind the newest that has arrived than this.
+
+        It is about rows as they arrive: what `latency=` says beside it makes nobody wait longer.
 
         >>> str(Bounds.patience("5s"))
         'any source: at most 5s behind any other'
         """
-        return cls.uniform(patience)
+        return _made(Uniform(PerSource.read(patience), as_arrived=True))
 
     @classmethod
     def in_order(cls, *, strictly: bool = False, repeats: int | None = None, latency: Lengths | None = None) -> Bounds:

@@ -13,7 +13,7 @@ from slackwater.operators.heartbeats.generator import HeartbeatGenerator
 from slackwater.policies.bound import Bound, Units
 from slackwater.policies.bounds import Bounds
 from slackwater.progress.instants import BEGINNING
-from slackwater.testing.oracles.heartbeats import NOTHING_YET, System, figure_2, overall
+from slackwater.testing.oracles.heartbeats import NOTHING_YET, Skew, System, figure_2, overall
 from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
 from slackwater.testing.oracles.heartbeats.strategies import simulations, systems
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PLAIN = Units(calendar=False, clock_calendar=False)
 
 
-def rules_of(system: System, lull: int | None = None) -> Rules:
+def rules_of(system: System, lull: int | None = None, patience: int | None = None) -> Rules:
     """The same system as a user writes it, in the units of a stream of sequence numbers."""
     entries = {
         both: [
@@ -38,6 +38,7 @@ def rules_of(system: System, lull: int | None = None) -> Rules:
     }
     bounds = Bounds(entries, latency=dict(enumerate(system.latency)))
     bounds = bounds if lull is None else bounds & Bounds.lull(lull)
+    bounds = bounds if patience is None else bounds & Bounds.patience(patience)
     return bounds.only(*system.sources).rules(_PLAIN)
 
 
@@ -72,6 +73,32 @@ def test_every_heartbeat_is_that_of_the_paper_at_every_tick(drawn: tuple[System,
             generator.advance(tick)
         generator.check()
         assert _beats(generator, system) == expected[tick], (tick, arrivals)
+
+
+@given(_SIMULATED, st.integers(0, 9))
+def test_a_patience_caps_what_bounds_wait_for_however_long_rows_are_under_way(
+    drawn: tuple[System, list[Sent]], patience: int
+) -> None:
+    """It goes by rows as they arrive: every source is as far as the bounds let it, or the patience, if that is more."""
+    system, sent = drawn
+    arrivals, n = arrivals_of(sent), len(system.latency)
+    until = arrivals[-1][0] + 12
+    patient = System((0,) * n, {(i, j): (Skew(0, patience + 1),) for i in range(n) for j in range(n)})
+    both = zip(figure_2(system, arrivals, until), figure_2(patient, arrivals, until), strict=True)
+    generator = HeartbeatGenerator(rules_of(system, patience=patience))
+    for tick, (by_bounds, by_patience) in enumerate(both):
+        now = [arrival for arrival in arrivals if arrival[0] == tick]
+        generator.follow(*_columns(generator, now), closes=False)
+        generator.advance(tick)
+        assert _beats(generator, system) == [max(pair) for pair in zip(by_bounds, by_patience, strict=True)]
+
+
+def test_a_patience_caps_what_fleets_wait_for() -> None:
+    """A fleet whose rows are an hour under way is waited for by the patience, if that is less."""
+    bounds = (Bounds.in_order(latency=1_000) & Bounds.patience(5)).in_fleets({"all": ["a", "b"]})
+    generator = HeartbeatGenerator(bounds.rules(_PLAIN))
+    generator.follow(*_columns(generator, [(1, "a", 20)]), closes=True)
+    assert generator.heartbeats() == {"all": 14}
 
 
 @given(_SIMULATED, st.data())
