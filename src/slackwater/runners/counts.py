@@ -48,6 +48,11 @@ def broken_bounds(steps: Iterable[Step]) -> int:
     return sum(step.operator.broken_bounds() for step in steps)
 
 
+def late_by_estimate(steps: Iterable[Step]) -> int:
+    """How many rows came behind the stream because of estimated bounds."""
+    return sum(step.operator.late_by_estimate() for step in steps)
+
+
 def duplicates(steps: Iterable[Step]) -> int:
     """How many rows were left out as duplicates."""
     return sum(step.operator.duplicates() for step in steps)

@@ -95,9 +95,9 @@ def test_a_patience_caps_what_bounds_wait_for_however_long_rows_are_under_way(
 
 def test_a_patience_caps_what_fleets_wait_for() -> None:
     """A fleet whose rows are an hour under way is waited for by the patience, if that is less."""
-    bounds = (Bounds.in_order(latency=1_000) & Bounds.patience(5)).in_fleets({"all": ["a", "b"]})
+    bounds = (Bounds.in_order(latency=1_000) & Bounds.patience(5)).in_fleets({"all": [0, 1]})
     generator = HeartbeatGenerator(bounds.rules(_PLAIN))
-    generator.follow(*_columns(generator, [(1, "a", 20)]), closes=True)
+    generator.follow(*_columns(generator, [(1, 0, 20)]), closes=True)
     assert generator.heartbeats() == {"all": 14}
 
 

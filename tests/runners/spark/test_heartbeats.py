@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -141,6 +142,49 @@ def test_a_frame_that_ends_has_bounds_too(session: SparkSession) -> None:
     rows = stream.sort(bounds=_BOUNDS, late=sw.Late.drop()).to_spark(shards=1).collect()
     assert len(rows) == _rows().num_rows - 2
     assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
+
+
+_LOSS = 0.05
+
+
+def _weather() -> pa.Table:
+    """Rows of three sources in calm, a storm in which half of them is long under way, and calm again."""
+    rng = Random(18)
+    rows = []
+    for time in range(1_200):
+        stormy = 500 <= time < 560 and rng.random() < 0.5
+        rows.append((time + (rng.randrange(30, 90) if stormy else rng.randrange(3)), "abc"[rng.randrange(3)], time))
+    landed, who, at = zip(*sorted(rows, key=lambda row: (row[0], row[2], row[1])), strict=True)
+    return pa.table({"at": at, "who": who, "landed": landed, "n": range(len(at))}, schema=_ROWS)
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_bounds_are_learnt_as_in_process_and_when_a_micro_batch_is_done_again(
+    session: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """In three shards and four micro-batches: the same late rows, the same loss, and a restart goes on from there."""
+    table, columns = _weather(), {"origin": "who", "arrived": "landed"}
+
+    def learnt(stream: sw.DisorderedStream) -> Any:
+        bounds = sw.Bounds.estimated(_LOSS) & sw.Bounds.patience(100) & sw.Bounds.lull(10**6)
+        return stream.where(nw.col("n") != 7).deduplicate(on="n", within=0, bounds=bounds, every=sw.Every.time(1))
+
+    in_process = learnt(sw.stream(table, time="at", **columns)).run()  # type: ignore[arg-type]
+    late = sorted(in_process.late["n"].to_pylist())
+    assert len(late) > 10
+    _bring(tmp_path / "in", table, 300)
+    query = _run(learnt(_stream(session, tmp_path, kind, **columns)), tmp_path, shards=3)
+    assert _numbers(tmp_path / "late") == late
+    (reason,) = query.why()
+    assert (reason.ground, reason.estimate) == (
+        sw.Grounds.ESTIMATED,
+        sw.ObservedLoss(1_200, len(late), _LOSS, taken_back=False, times_taken_back=1),
+    )
+    before = _numbers(tmp_path / "out")
+    replay_last(tmp_path)
+    again = _run(learnt(_stream(session, tmp_path, kind, **columns)), tmp_path, shards=3)
+    assert again.why() == query.why()
+    assert (_numbers(tmp_path / "late"), _numbers(tmp_path / "out")) == (late, before)
 
 
 def test_total_silence_is_seen_by_timers_where_it_is_asked_for(session: SparkSession, tmp_path: Path) -> None:

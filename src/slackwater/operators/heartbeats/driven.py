@@ -74,9 +74,10 @@ class DrivenHeartbeatsOperator(HeartbeatsOperator, FollowsArrivals):
         groups = arrived.without_rows_ahead(within_int64(generator.tick * settings.grid), settings.ahead)
         self.on_tick(arrived.now)
         taken = [self._taken(rows) for rows in (chunks if self.by_clock else _in_order(chunks, settings.arrived))]
-        used, codes = np.unique(groups[0], return_inverse=True)
-        sources = generator.places_of([arrived.names[code] for code in used.tolist()])[codes]
-        groups = np.concatenate([sources[None], groups[1:]])
+        used = np.flatnonzero(np.bincount(groups[0], minlength=len(arrived.names)))
+        place_of = np.empty(len(arrived.names), dtype=np.int64)
+        place_of[used] = generator.places_of([arrived.names[code] for code in used.tolist()])
+        groups = np.concatenate([place_of[groups[0]][None], groups[1:]])
         ticks = np.concatenate([_NONE, *(some for _, some, _ in taken)])
         if self.by_clock:
             # A micro-batch is an instant, however soon it follows another.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.kernels.progress import heartbeat_tables as kernel
 from slackwater.kernels.progress import learnt_tables as estimates
 from slackwater.kernels.progress.follow_arrivals import follow_estimating
+from slackwater.kernels.progress.follow_statistics import estimate_statistics
 from slackwater.kernels.progress.replay_arrivals import replay_estimating
 from slackwater.kernels.progress.ticks import evaluate_estimating
 from slackwater.operators.heartbeats.generator import HeartbeatGenerator
@@ -85,6 +86,10 @@ class EstimatingGenerator(HeartbeatGenerator):
     def _follow(self, *columns: Any) -> int:
         assert self._learnt is not None
         return follow_estimating(self._tables.all, self._learnt.all, *columns)
+
+    def _follow_groups(self, *columns: Any) -> int:
+        assert self._learnt is not None
+        return estimate_statistics(self._tables.all, self._learnt.all, *columns)
 
     def _evaluate(self, tick: int) -> None:
         assert self._learnt is not None

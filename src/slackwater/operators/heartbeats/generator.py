@@ -152,6 +152,9 @@ class HeartbeatGenerator:
     def _follow(self, *columns: Any) -> int:
         return follow_arrivals(self._tables.all, *columns)
 
+    def _follow_groups(self, *columns: Any) -> int:
+        return follow_statistics(self._tables.all, *columns)
+
     def _evaluate(self, tick: int) -> None:
         find_heartbeats(self._tables.all, len(self._tables.kinds), tick)
 
@@ -164,15 +167,15 @@ class HeartbeatGenerator:
         """Take in rows of which only some are here; return before which of these the stream is complete up to where.
 
         `groups` stand for all rows, in order of their ticks: places of sources, ticks, how many rows, the newest time.
+        Where bounds are learnt, all rows of a group have this time, and groups of a tick are in order of it.
         Those that are here are given by their ticks, sources and times. With `closes` the last tick is over. `own` is
         filled as by `follow`, for the rows that are here.
         """
         most = groups.shape[1] + 1
         places, found = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-        count = follow_statistics(
-            self._tables.all, groups[1], groups[0], groups[2], groups[3], ticks, sources, times,
-            closes, places, found, own,
-        )  # fmt: skip
+        count = self._follow_groups(
+            groups[1], groups[0], groups[2], groups[3], ticks, sources, times, closes, places, found, own
+        )
         return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
 
     def begin(self, tick: int) -> None:

@@ -95,6 +95,11 @@ class HeartbeatSettings:
     clock_calendar: bool = True
     """Whether arrivals are calendar time."""
 
+    @property
+    def learns(self) -> bool:
+        """Whether bounds are learnt from the rows, of which every time is needed then."""
+        return self.rules.estimation is not None
+
 
 class Arrivals(NamedTuple):
     """Rows that have arrived, and in which ticks."""
@@ -329,15 +334,18 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             return Grounds.PROVEN, rules.rules[rule].words
         return {
             BY_NOTHING: (Grounds.NOTHING, ""),
-            BY_CLOCK: (Grounds.PROVEN, f"rows arrive at most {self._delays()} after their time"),
+            BY_CLOCK: (Grounds.PROVEN, self._delays()),
             BY_IDLE: (Grounds.ASSUMED, f"a source that is silent for {self._by_clock(rules.idle)} has nothing older"),
             BY_LULL: (Grounds.ASSUMED, f"all sources were silent for {self._by_clock(rules.lull)}"),
         }[rule]
 
     def _delays(self) -> str:
-        """The delays that bounds name, from the shortest to the longest."""
+        """The delays that bounds name, from the shortest to the longest; where they name none it was an estimate."""
         lengths = sorted({delay for delay in self._settings.rules.delay.values if delay is not None})
-        return " to ".join(map(self._by_clock, dict.fromkeys(lengths[:1] + lengths[-1:])))
+        if not lengths:
+            return "the clock, by an estimate"
+        named = " to ".join(map(self._by_clock, dict.fromkeys(lengths[:1] + lengths[-1:])))
+        return f"rows arrive at most {named} after their time"
 
     def _by_clock(self, length: Duration | None) -> str:
         """A length of the time at which rows arrive, as people write it."""

@@ -183,13 +183,6 @@ class Heartbeats(UnaryNode):
         return self.input.properties.replace(punctuated=True)
 
     @property
-    def not_on_spark(self) -> str | None:
-        """Estimates look at every row, and shards know of the rows of others how many there were and the newest."""
-        if self.rules.estimation is None:
-            return None
-        return "shards cannot estimate bounds: fit them to a sample, sw.fit_bounds(...), and give those, or a patience"
-
-    @property
     def goes_by_batches(self) -> bool:
         """Batches are instants where nobody says when rows arrived."""
         return self.source.arrived is None

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from slackwater.operators.heartbeats.arrival_statistics import CountArrivals
+from slackwater.operators.heartbeats.sent_statistics import statistics_as_rows
 from slackwater.operators.replicas.replica_names import ReplicaName, ReplicaNames, Span
 from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.runners.spark.input.partitioner import Partitioner
@@ -114,7 +115,7 @@ class Pack:
 
     def _arrived(self, counted: CountArrivals, task: int, seen: _Seen) -> Iterator[PackedRow]:
         """What a task has counted of its rows before any step, for every shard."""
-        found = counted.statistics().as_rows()
+        found = statistics_as_rows(counted.statistics())
         if found.num_rows:
             body = to_buffer(found).to_pybytes()
             for key in shard_keys(self.shards):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slackwater.operators.heartbeats.arrival_statistics import ArrivalStatistics
+from slackwater.operators.heartbeats.sent_statistics import statistics_of_rows
 from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer
 from slackwater.runners.spark.wire.packed_rows import (
@@ -54,7 +55,7 @@ class Arrivals:
             self.high_water[row.pipeline] = max(self.high_water.get(row.pipeline, BEGINNING), row.high_water)
             if row.number == ARRIVED:
                 assert row.body is not None
-                counted = ArrivalStatistics.of_rows(from_buffer(row.body))
+                counted = statistics_of_rows(from_buffer(row.body))
                 self._arrived.setdefault(row.pipeline, []).append(counted)
             elif row.body is not None:
                 add_spans(self.replicas.setdefault(row.pipeline, {}), spans_of_bytes(row.body))

@@ -41,6 +41,9 @@ class Metrics:
     broken_bounds_total: int = 0
     """Rows that came though bounds ruled it out, late or not."""
 
+    late_by_estimate_total: int = 0
+    """Rows that came late by estimated bounds, in all shards together; every shard has the same number."""
+
     contradicted_total: int = 0
     """Rows of replicas that the one that led lacked, and that are not in the output."""
 

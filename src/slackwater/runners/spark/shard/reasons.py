@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.operators.heartbeats.follows_arrivals import FollowsArrivals
+from slackwater.operators.heartbeats.observed_loss import ObservedLoss
 from slackwater.operators.why import SHOWN_ORIGINS, BrokenBounds, Grounds, OriginWhy, Why
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 _MOST_NAMED: Final = 100
 """So many sources that broke bounds are named, those first that did it most often: metrics must stay small."""
-
-_IN_PROCESS_ONLY: Final = {"estimate"}
-"""What steps say that do not run on Spark."""
 
 
 def reasons_of(graph: OperatorGraph, look_again_at: Instant | None) -> str:
@@ -44,8 +42,7 @@ def reasons_of(graph: OperatorGraph, look_again_at: Instant | None) -> str:
 
 def _form(why: Why, broken: Mapping[str, BrokenBounds]) -> dict[str, Any]:
     worst = sorted(broken.items(), key=lambda one: (-one[1].rows, one[0]))[:_MOST_NAMED]
-    named = {name: value for name, value in asdict(why).items() if name not in _IN_PROCESS_ONLY}
-    named |= {"ground": why.ground.name}
+    named = asdict(why) | {"ground": why.ground.name}
     named |= {"origins": [asdict(origin) | {"ground": origin.ground.name} for origin in why.origins]}
     return named | {"broken": {source: tuple(what) for source, what in worst}}
 
@@ -76,10 +73,12 @@ def _together(forms: list[dict[str, Any]]) -> Why:
             broken[source] = one if source not in broken else broken[source].with_more(one)
     furthest = max(forms, key=lambda form: int(form["complete_before"]))
     origins = _origins_together(forms)
+    estimate = furthest["estimate"]
     return Why(
         **furthest
         | {
             "ground": Grounds[furthest["ground"]],
+            "estimate": None if estimate is None else ObservedLoss(**estimate),
             "held": dict(held),
             "broken": {source: str(one) for source, one in broken.items()},
             "origins": origins[:SHOWN_ORIGINS],

@@ -203,6 +203,10 @@ class Shard:
         """How many rows that came to this shard broke a bound of their source, since the query began."""
         return counts.broken_bounds(self._graph.steps)
 
+    def late_by_estimate(self) -> int:
+        """How many rows came late by estimated bounds, in all shards together: every one knows the times of all."""
+        return counts.late_by_estimate(self._graph.steps)
+
     def why(self) -> str:
         """Why the steps are complete no further, as text."""
         return reasons_of(self._graph, self.look_again_at)
