@@ -51,6 +51,7 @@ _NOT_FOR_USERS = {
     "Replica": "in signatures a stream of any kind; the class of the name is a part of a merge",
     "FileSourceOptions": "the names of Spark's options, for type checkers",
     "Ending": "a query on Spark is made by start()",
+    "BetweenBatches": "a query on Spark is made by start()",
     **dict.fromkeys(("Pair", "Part", "Rules", "Units"), "what bounds are made of, and are to a step"),
     **dict.fromkeys(("Claim", "NoFolder", "Place", "Run"), "how the Spark runner comes to own a folder"),
     **dict.fromkeys(("CurvePoint", "Outcome"), "what fit_bounds() found, to be read"),

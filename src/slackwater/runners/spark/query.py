@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,13 +11,15 @@ from slackwater import errors
 from slackwater.errors import RunError, message
 from slackwater.operators.replicas.open_events import OpenEvents
 from slackwater.operators.replicas.overlap import Overlap
-from slackwater.progress.instants import BEGINNING, FOREVER, format_instant
+from slackwater.progress.instants import BEGINNING, FOREVER, as_duration, format_instant
 from slackwater.runners.in_process.progress import Progress
 from slackwater.runners.result import Counters
+from slackwater.runners.spark.output.between_batches import BetweenBatches
 from slackwater.runners.spark.shard.reasons import reasons_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -129,7 +132,13 @@ class SparkQuery:
     """
 
     def __init__(
-        self, spark: StreamingQuery, mark: str = "", *, calendar: bool = False, ending: Ending | None = None
+        self,
+        spark: StreamingQuery,
+        mark: str = "",
+        *,
+        calendar: bool = False,
+        ending: Ending | None = None,
+        between: BetweenBatches | None = None,
     ) -> None:
         self.spark = spark
         """Spark's own handle on it; of one that is flushed at its end, on the run that flushes it, from then on."""
@@ -139,6 +148,7 @@ class SparkQuery:
 
         self._calendar = calendar
         self._ending = ending
+        self._between = between or BetweenBatches()
         # The run before the one that flushes it, and whether somebody stopped it.
         self._before: StreamingQuery | None = None
         self._stopped = False
@@ -180,10 +190,22 @@ class SparkQuery:
         except StreamingQueryException as error:
             raise failure_of(error) from error
 
-    def stop(self) -> None:
-        """Stop, between two micro-batches; started again with the same checkpoint, it goes on. Nothing is flushed."""
+    def stop(self, within: str | timedelta | None = "1m") -> None:
+        """Stop, between two micro-batches; started again with the same checkpoint, it goes on. Nothing is flushed.
+
+        A micro-batch that takes longer than `within` is interrupted, with a warning: started again, the query does it
+        anew, and no row is lost or written twice. None waits for it, however long it takes. Over Spark Connect a query
+        that goes from one micro-batch to the next at once may not be found between them, and is interrupted, too. What
+        Python does in a function that is a sink cannot be interrupted; it is waited for.
+        """
+        seconds = None if within is None else as_duration(within, calendar=True) / 1e6
         self._stopped = self._stopped or not self.finished
-        self.spark.stop()
+        if not self._between.stop(self.spark, seconds):
+            facts, hint = (
+                {"within": within},
+                "start it again, and it does the micro-batch anew; or wait longer: within=",
+            )
+            warnings.warn(message("a query was stopped within a micro-batch", facts, hint), stacklevel=2)
 
     def close(self) -> None:
         """Take all there is, let everything out that is held, as final, and end; nothing to do if that was done.

@@ -120,7 +120,8 @@ def start_together(
             return (writer.trigger(**trigger) if trigger else writer).start()
 
     calendar = all(root.schema.calendar for root in roots)
-    return SparkQuery(begin(), run.query, calendar=calendar, ending=None if flush is None else Ending(flush, begin))
+    ending = None if flush is None else Ending(flush, begin)
+    return SparkQuery(begin(), run.query, calendar=calendar, ending=ending, between=outputs.between)
 
 
 def to_frame(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from slackwater.errors import PlanError, message
 from slackwater.runners.spark.checkpoint.source_files import require_files
+from slackwater.runners.spark.output.between_batches import BetweenBatches
 from slackwater.runners.spark.output.folder_sink import FolderSink
 from slackwater.runners.spark.output.unpacking import local_rows, rows_of_outputs
 from slackwater.runners.spark.shard.metrics import METRIC_COLUMNS, METRICS
@@ -134,8 +135,12 @@ class WriteOutputs:
     with_timers: bool = False
     """Whether shards have timers. Then Spark runs micro-batches all the time, and those for nobody are left out."""
 
+    between: BetweenBatches = field(default_factory=BetweenBatches)
+    """Where the query can be stopped."""
+
     def __call__(self, released: DataFrame, batch_id: int) -> None:
         """Hand each sink its rows, unless it has them from before a crash."""
+        self.between.pass_on(released)
         self.run.require_newest(released.sparkSession)
         require_files(released.sparkSession, self.run, batch_id)
         waiting = [binding for binding in self.bindings if not _has(binding.sink, released.sparkSession, batch_id)]
