@@ -253,18 +253,29 @@ def test_rows_into_a_merge_are_rows_out_and_held_and_left_out_after_every_step(
     assert query.counters()["merge_replicas#1"].unsent == 0
 
 
+_KNOWN_OF_REPLICAS = [
+    None,
+    sw.Bounds.disorder(1) & sw.Bounds.uniform(9) & sw.Bounds.lull("2s"),
+    sw.Bounds.in_order() & sw.Bounds.idle("2s"),
+    sw.Bounds.uniform({0: 2, ...: 5}, after="1s", latency="1s") & sw.Bounds.lull("3s"),
+]
+"""Bounds that replicas keep, or break."""
+
+
+@pytest.mark.parametrize("bounds", _KNOWN_OF_REPLICAS, ids=str)
 @given(pushes=_SEEN, batch_rows=st.integers(1, 5))
 def test_rows_into_a_merge_by_column_are_rows_out_late_held_and_left_out_after_every_step(
-    pushes: list[tuple[int, list[tuple[int, int | None, str]]]], batch_rows: int
+    bounds: sw.Bounds | None, pushes: list[tuple[int, list[tuple[int, int | None, str]]]], batch_rows: int
 ) -> None:
-    """Replicas with gaps that appear at any time, of whom nobody may lead in the end."""
+    """Replicas with gaps that appear at any time, of whom nobody may lead in the end; in silence, too."""
     source = sw.PushSource({**_LASTING, "who": pa.int64()})
     late: list[int] = []
     left_out: Counter[str] = Counter()
     stream = sw.stream(source, time="at", until="until")
-    query = stream.merge_replicas(by="who", patience=3, left_out=sw.LeftOutRows.divert()).open(
+    clock = sw.ManualClock()
+    query = stream.merge_replicas(by="who", patience=3, left_out=sw.LeftOutRows.divert(), bounds=bounds).open(
         lambda _: None,
-        clock=sw.ManualClock(),
+        clock=clock,
         on_late=lambda rows: late.append(rows.num_rows),
         on_left_out=_reasons(left_out),
         batch_rows=batch_rows,
@@ -282,6 +293,9 @@ def test_rows_into_a_merge_by_column_are_rows_out_late_held_and_left_out_after_e
         for step, lasts, k in rows:
             at[who] += step - 1
             source.push({"at": at[who], "until": None if lasts is None else at[who] + lasts, "k": k, "who": who})
+        query.work()
+        add_up()
+        clock.advance(1_000_000 * (1 + at[who] % 3))
         query.work()
         add_up()
     query.close()

@@ -8,8 +8,9 @@ from slackwater.errors import PlanError, message
 from slackwater.plan.nodes.bands import split_by_lateness
 from slackwater.plan.nodes.by_origin import sort_within_origins
 from slackwater.plan.nodes.ordering import Sort
-from slackwater.plan.nodes.replicas_by_column import MergeByColumn
+from slackwater.plan.nodes.replicas_by_column import MergeByColumn, merge_by_bounds
 from slackwater.plan.nodes.rows import AssumeOrdered, stamped, with_wide_dictionaries
+from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.policies.lateness import Lateness, refuse_without_patience
 from slackwater.policies.left_out_rows import LeftOutRows
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.bounds import Bounds
-    from slackwater.policies.cadence import Every
     from slackwater.policies.punctuations import Length
     from slackwater.streams.bands import PatienceBands, SubPlan
     from slackwater.streams.by_origin import StreamByOrigin
@@ -166,6 +166,7 @@ class DisorderedStream(EventStream):
         every: Every | None = None,
         late: Late = _DIVERT,
         left_out: LeftOutRows = _DROP,
+        bounds: Bounds | None = None,
     ) -> OrderedStream:
         """Emit once, and in order, what several replicas have whose rows come in this stream.
 
@@ -185,6 +186,13 @@ class DisorderedStream(EventStream):
         What is left out, because the replica that led lacked it or the output had passed its time, is counted, and with
         `left_out=LeftOutRows.divert()` goes to an output of its own.
 
+        `bounds` say what is known of the replicas, each of which is a source of its own: `Bounds.disorder("1s")` that
+        its rows are out of order by no more, `Bounds.delay("5s")` that they arrive within so long after their time. A
+        replica that sends rows is complete as far as that proves, and what bounds prove that none of them can send any
+        more goes out at once, whoever has sent it: one that has died is not waited for. The patience stays as the
+        longest wait. A replica that sends its backlog after a pause breaks a bound: its rows are counted, but they are
+        late only by what it has shown itself. With `arrived=` that column is not compared, and not in the output.
+
         >>> import slackwater as sw
         >>> sent = [("blue", 1), ("green", 1), ("blue", 3), ("blue", 2), ("green", 2), ("green", 3), ("green", 9)]
         >>> rows = [{"at": at, "x": 10 * at, "replica": who} for who, at in sent]
@@ -194,8 +202,11 @@ class DisorderedStream(EventStream):
         from slackwater.streams.ordered import OrderedStream
 
         node = with_wide_dictionaries(self.node)
-        lateness = Lateness.chosen([patience], every, late, calendar=node.schema.calendar)
-        return OrderedStream(Sort(MergeByColumn(node, lateness, by, left_out)))
+        if bounds is None:
+            lateness = Lateness.chosen([patience], every, late, calendar=node.schema.calendar)
+            return OrderedStream(Sort(MergeByColumn(node, lateness, by, left_out)))
+        lateness = Lateness.chosen([patience], Every.batch(), late, calendar=node.schema.calendar)
+        return OrderedStream(Sort(merge_by_bounds(node, lateness, by, left_out, bounds, every, self.node)))
 
     def in_bands(
         self,

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from slackwater.events.elements import Element, Insert, Punctuate, batch_of, elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
+from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
+from slackwater.operators.replicas.by_bounds import MergeByBoundsOperator
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
+from slackwater.operators.replicas.proofs import with_patience
+from slackwater.policies.bound import Units
+from slackwater.policies.bounds import Bounds
 from slackwater.policies.cadence import Every
 from slackwater.policies.late import Late
 from slackwater.testing.merging_cases import keyed_tables, tables_with_duplicates
@@ -87,17 +92,74 @@ def _punctuated(together: Sequence[Element], rng: Random) -> list[Element]:
 
 def _each_once(streams: Streams) -> Iterator[Insert]:
     """Of equal events as many as the replica has that has most."""
+    return _each_once_of(event for event in elements_of(streams[0]) if isinstance(event, Insert))
+
+
+def _each_once_of(events: Iterable[Insert]) -> Iterator[Insert]:
     counts: Counter[tuple[Any, Insert]] = Counter()
-    for event in elements_of(streams[0]):
-        if isinstance(event, Insert):
-            payload: tuple[Any, ...] = event.payload  # type: ignore[assignment]
-            counts[payload[-1], Insert(payload[:-1], event.start, event.end)] += 1
+    for event in events:
+        payload: tuple[Any, ...] = event.payload  # type: ignore[assignment]
+        counts[payload[-1], Insert(payload[:-1], event.start, event.end)] += 1
     for event in {event for _, event in counts}:
         yield from [event] * max(counts[name, event] for name in NAMES)
 
 
+@st.composite
+def _landed(draw: st.DrawFn, replicas: st.SearchStrategy[Streams], payload: pa.Schema) -> Streams:
+    """The same, and when each row arrived: some together."""
+    (batch,) = draw(replicas)
+    tick, landed = 0, []
+    for element in elements_of(batch):
+        tick += draw(st.integers(0, 1))
+        landed.append(element if isinstance(element, Punctuate) else _with(element, tick))
+    return (batch_of(landed, payload),)
+
+
+def _with(event: Any, tick: int) -> Insert:
+    return Insert((*event.payload[:-1], tick, event.payload[-1]), event.start, event.end)
+
+
+def _each_once_wherever_landed(streams: Streams) -> Iterator[Insert]:
+    """When a row arrived is no part of the event."""
+    events = [event for event in elements_of(streams[0]) if isinstance(event, Insert)]
+    plain = [Insert((*event.payload[:-2], event.payload[-1]), event.start, event.end) for event in events]  # type: ignore[index]
+    yield from _each_once_of(plain)
+
+
 def by_column_cases(payload: pa.Schema) -> Iterator[TortureCase]:
     """One case for each way in which the merge works."""
+    yield from _by_patience(payload)
+    yield from _by_bounds(payload)
+
+
+def _by_bounds(payload: pa.Schema) -> Iterator[TortureCase]:
+    """Replicas whose rows say when they arrived, and are out of order by less than the patience."""
+    disorder, patience = 4, 9
+    named_payload = pa.schema([*payload, pa.field("replica", pa.string())])
+    landed = pa.schema([*payload, pa.field("landed", pa.int64()), pa.field("replica", pa.string())])
+    times = (TimeColumn("at", pa.int64()), TimeColumn("until", pa.int64()))
+    schema = EventSchema(landed, *times, ("at", "until", *landed.names))
+    bounds = Bounds.disorder(disorder) & Bounds.uniform(200) & Bounds.lull(50)
+    rules = with_patience(bounds.rules(Units(calendar=False, clock_calendar=False)), patience, "patience")
+    for keyed in (False, True):
+
+        def build(state: Any, keyed: bool = keyed) -> MergeByBoundsOperator:
+            beats = HeartbeatSettings(rules, "replica", "landed", 1, None)
+            late = Late.raise_error()
+            return MergeByBoundsOperator(schema, "replica", patience, late, beats, keyed=keyed, resume=state)
+
+        tables = keyed_tables() if keyed else tables_with_duplicates()
+        yield TortureCase(
+            f"merge_replicas by bounds, {'with' if keyed else 'without'} a key",
+            MergeByBoundsOperator,
+            build,
+            _landed(_consistent_replicas(named_payload, tables, disorder), landed),
+            _each_once_wherever_landed,
+            ordered=False,
+        )
+
+
+def _by_patience(payload: pa.Schema) -> Iterator[TortureCase]:
     patience = 4
     named_payload = pa.schema([*payload, pa.field("replica", pa.string())])
     times = (TimeColumn("at", pa.int64()), TimeColumn("until", pa.int64()))

@@ -102,11 +102,6 @@ class DrivenHeartbeatsOperator(HeartbeatsOperator, FollowsArrivals):
         none = EventBatch.inserts(self._schema.no_rows, _NONE)
         yield self._emission(none, np.zeros(int(last.sum()), np.int64), bounds[last], ())
 
-    @property
-    def by_clock(self) -> bool:
-        """Whether rows arrive when the clock says, and not a column: only then silence can be seen."""
-        return self._settings.arrived is None
-
     def look_again_at(self, now: Instant, pause: Duration) -> Instant | None:
         """When to look at the clock again though nothing comes, after a pause or later; None if nothing moves."""
         tick = self._generator.moves_next_at(pause) if self.by_clock else None

@@ -199,6 +199,10 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             return np.full(rows.rows, self._generator.places_of([ONE_SOURCE])[0])
         return self.places_of(rows.payload.column(self._settings.origin))
 
+    def sources_of(self, rows: EventBatch) -> NDArray[np.int64]:
+        """The place of the source of each row."""
+        return self._sources(rows)
+
     def places_of(self, origins: pa.Array) -> NDArray[np.int64]:
         """The places that sources have, which are named by the values of a column."""
         assert self._names is not None
@@ -269,6 +273,16 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
     def generator(self) -> HeartbeatGenerator:
         """What the heartbeats are made by."""
         return self._generator
+
+    @property
+    def grid(self) -> Duration:
+        """How long a tick is."""
+        return self._settings.grid
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether rows arrive when the clock says, and not a column: only then silence can be seen."""
+        return self._settings.arrived is None
 
     def late(self) -> int:
         """How many rows were ahead of the clock by more than they may be."""

@@ -120,6 +120,8 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         *,
         keyed: bool = False,
         diverts: bool = False,
+        final: bool = False,
+        compared: EventSchema | None = None,
         step: str = "merge_replicas",
         resume: ByColumnState | None = None,
     ) -> None:
@@ -133,7 +135,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         self._late = late
         self._step = step
         self._names = ReplicaNames(schema, by, step)
-        self._points = EventPoints(schema, by, step, diverts=diverts)
+        self._points = EventPoints(compared or schema, by, step, diverts=diverts)
         self._ports: dict[ReplicaName, Port] = {}
         self._punctuators: list[PunctuateOperator] = []
         self._alone_from: list[Instant] = []
@@ -145,17 +147,18 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             self._complete_before, self._earliest = resume.complete_before, resume.earliest
             self._untimed = resume.untimed
             self._alone_from, self._gaps = list(resume.alone_from), list(resume.gaps)
-        self._merge = self._build_merge(None if resume is None else resume.merge, keyed=keyed, diverts=diverts)
+        state = None if resume is None else resume.merge
+        self._merge = self._build_merge(state, keyed=keyed, diverts=diverts, final=final)
         self._merge.sample_overlap()
 
     def _build_merge(
-        self, resume: RevisedState | MultisetState | None, *, keyed: bool, diverts: bool
+        self, resume: RevisedState | MultisetState | None, *, keyed: bool, diverts: bool, final: bool
     ) -> MergeMultiset | MergeRevisedWithKey:
         none, where, agreement = no_rows(self._points.payload), f"step {self._step!r}", Agreement.frozen()
         if keyed:
-            return MergeRevisedWithKey(0, none, where, resume, agreement, diverts=diverts)
+            return MergeRevisedWithKey(0, none, where, resume, agreement, diverts=diverts, final=final)
         assert isinstance(resume, MultisetState | None)
-        return MergeMultiset(0, none, where, resume, agreement, diverts=diverts)
+        return MergeMultiset(0, none, where, resume, agreement, diverts=diverts, final=final)
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
         """Find the late rows of each replica, and merge what is in time; the furthest replica comes first."""
@@ -171,7 +174,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         if NOBODY < place < rows.rows - 1:
             at = int(np.flatnonzero(batch.kinds() != Kind.PUNCTUATE)[place]) + 1
             pieces = batch.slice(0, at), batch.slice(at, len(batch))
-            return _together([*emissions, *(self.on_batch(port, piece) for piece in pieces)])
+            return together([*emissions, *(self.on_batch(port, piece) for piece in pieces)])
         parts = {
             part.name: insert_punctuations(part.rows, np.searchsorted(part.numbers, places), punctuations)
             for part in apart
@@ -187,7 +190,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         elif not self._advanced_elsewhere:
             self._note_active(leading, waiting)
             emissions.append(self._let_take_over())
-        return _together(emissions)
+        return together(emissions)
 
     def register_replicas(self, came: Spans) -> Emission:
         """Learn which replicas have rows in a batch, and of which times, before the first of its rows comes."""
@@ -202,14 +205,14 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             port = self._ports[name] = len(self._punctuators)
             from_the_beginning = not punctuated and timed[name].least - self._patience <= self._earliest
             # No row that it sent before is later than a patience past the first: that one would be late itself.
-            appeared = min(timed[name].first + self._patience + 1, FOREVER - 1)
+            appeared = min(timed[name].first + self._disorder_of(name) + 1, FOREVER - 1)
             self._merge.attach(port, BEGINNING if from_the_beginning else appeared)
             self._punctuators.append(self._punctuator())
             self._alone_from.append(BEGINNING)
             self._gaps.append(BEGINNING)
             if self._complete_before > BEGINNING:
                 emissions.append(self._merged(port, self._punctuators[port].punctuate(self._complete_before)))
-        return _together(emissions)
+        return together(emissions)
 
     def advance_high_water(self, came: Spans) -> Emission:
         """Punctuate each replica as far as its rows up to the newest allow, be they here or elsewhere."""
@@ -221,6 +224,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         for name in timed:
             port = self._ports[name]
             emissions.append(self._merged(port, self._punctuators[port].advance_high_water(came[name].newest)))
+            emissions.append(self._advance_by_proof(name, port))
         alone = leaders.isdisjoint(self._ports[name] for name in timed)
         for name in timed if alone else ():
             port = self._ports[name]
@@ -228,15 +232,27 @@ class MergeByColumnOperator(Operator[ByColumnState]):
                 self._alone_from[port] = max(before[port], came[name].first)
         if not alone:
             self._alone_from = [BEGINNING] * len(self._punctuators)
-        return _together([*emissions, self._let_take_over()])
+        return together([*emissions, self._let_take_over()])
+
+    def _disorder_of(self, name: ReplicaName) -> Duration:  # noqa: ARG002 - all are as patient
+        """How far rows of a replica may be behind those that it sent before."""
+        return self._patience
+
+    def _advance_by_proof(self, name: ReplicaName, port: Port) -> Emission:  # noqa: ARG002 - for who knows more
+        """Punctuate a replica that has sent rows as far as more than its patience shows that it is complete."""
+        return NOTHING
 
     # ---- who leads -------------------------------------------------------------------------------------------------
 
     def leaders(self) -> frozenset[Port]:
         """The replicas whose punctuations count: the same in every shard, whichever events it has."""
-        return frozenset(
-            leaders_among([one.complete_from for one in self._merge.replicas], self._complete_before_each())
-        )
+        complete_from = [one.complete_from for one in self._merge.replicas]
+        return frozenset(leaders_among(complete_from, self._complete_before_each(), self.released_before))
+
+    @property
+    def released_before(self) -> Instant:
+        """Up to where all went out that anybody has, because nobody can send more; BEGINNING where nobody knows."""
+        return BEGINNING
 
     def standings(self) -> list[StandingByColumn]:
         """How each replica stands, in the order in which they appeared."""
@@ -337,7 +353,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
     def _merged(self, port: Port, in_time: Emission) -> Emission:
         """Merge what a replica sends; late rows go their own way."""
         merged = [self._shown(self._merge.on_batch(port, self._points.of(batch))) for batch in in_time.batches]
-        return _together([*merged, Emission(side=in_time.side)])
+        return together([*merged, Emission(side=in_time.side)])
 
     def _shown(self, merged: Emission) -> Emission:
         """What the merge releases, as events; rows that it left out with the names of their replicas."""
@@ -411,7 +427,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         self._merge.check()
 
 
-def _together(emissions: Iterable[Emission]) -> Emission:
+def together(emissions: Iterable[Emission]) -> Emission:
     """What several calls released, one after the other."""
     released = list(emissions)
     return Emission(

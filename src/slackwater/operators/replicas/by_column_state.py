@@ -60,3 +60,6 @@ class StandingByColumn(NamedTuple):
 
     gap_before: Instant
     """If it took over: the time before which events may be missing; else BEGINNING."""
+
+    cannot_send_before: Instant = BEGINNING
+    """By bounds: before which time it can send nothing any more; BEGINNING where nobody knows."""

@@ -80,6 +80,11 @@ class MergeMultiset(RevisedReplicas[MultisetState]):
             at[left] = self._entries[at[left], counted_ends.NEXT]
         return ends
 
+    def _copies_of(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        given = nodes[:, merged.ENDS :]
+        # A point has one end, so that a list has one entry.
+        return np.where(given > counted_ends.NO_ENTRY, self._entries[np.maximum(given, 0), counted_ends.COUNT], 0)
+
     def _leave_out_what_only_it_had(self, port: Port) -> None:
         kernel.recount(self._events.nodes, self._entries, self._events.counters, self._standing, port)
 

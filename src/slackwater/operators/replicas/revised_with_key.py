@@ -68,6 +68,9 @@ class MergeRevisedWithKey(RevisedReplicas[RevisedState]):
     def _last_ends(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         return nodes[:, merged.ENDS :]
 
+    def _copies_of(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return (nodes[:, merged.ENDS :] != merged.NOWHERE).astype(np.int64)
+
     def _leave_out_what_only_it_had(self, port: Port) -> None:
         alive = self._events.alive()
         known = self._events.nodes[alive, merged.OUT_END] != merged.NOWHERE

@@ -74,16 +74,21 @@ class ReplicaRows(NamedTuple):
         return BEGINNING if len(leading) else self.alone_from
 
 
-def leaders_among(complete_from: Sequence[Instant], complete_before: Sequence[Instant]) -> list[Port]:
+def leaders_among(
+    complete_from: Sequence[Instant], complete_before: Sequence[Instant], reached: Instant = BEGINNING
+) -> list[Port]:
     """The replicas whose punctuations count, by the times from which they have everything and up to which they have it.
+
+    `reached` is how far the output is complete whoever leads.
 
     >>> leaders_among([BEGINNING, 10, 30], [11, 31, 99])  # the first brings the second, the second the third
     [0, 1, 2]
     >>> leaders_among([BEGINNING, 10, 30], [10, 31, 99])
     [0]
+    >>> leaders_among([BEGINNING, 10, 30], [10, 31, 99], reached=11)
+    [0, 1, 2]
     """
     leaders: list[Port] = []
-    reached = BEGINNING
     for port in sorted(range(len(complete_from)), key=lambda port: (complete_from[port], port)):
         if complete_from[port] > BEGINNING and complete_from[port] >= reached:
             break

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from slackwater.operators.emission import OutputName
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Names, Node
+    from slackwater.plan.nodes.heartbeats import Heartbeats
     from slackwater.policies.cadence import Cadence, Every
     from slackwater.policies.late import Late
     from slackwater.policies.lateness import Lateness
@@ -87,6 +88,11 @@ class LatenessStep(UnaryNode):
     @property
     def replica_column(self) -> str | None:
         """The column that distinguishes replicas, each of which is late by its own rows, where there is one."""
+        return None
+
+    @property
+    def heartbeats(self) -> Heartbeats | None:
+        """The heartbeats that the step makes itself, where it does."""
         return None
 
     @property

@@ -56,6 +56,9 @@ class ReplicaStanding:
     takes_over_past: Instant = BEGINNING
     """Of a replica in a column that waits to join: past which of its times it takes over if the others stay silent."""
 
+    cannot_send_before: Instant = BEGINNING
+    """Of a replica in a column, by bounds: before which time it can send nothing any more, be it alive or not."""
+
     left: str = ""
     """Why it left the merge, if it failed and has not been attached again."""
 
@@ -80,6 +83,8 @@ class ReplicaStanding:
         if self.takes_over_past > BEGINNING:
             past = self._show(self.takes_over_past)
             why += f"; takes over when it is past {past} and no replica that has joined has sent a row"
+        if self.cannot_send_before > BEGINNING:
+            why += f"; or when bounds prove that nobody can send anything before {self._show(self.complete_from)}"
         return why
 
     def __str__(self) -> str:
@@ -122,6 +127,7 @@ def standings_by_column(step: str, merge: MergeByColumnOperator, *, calendar: bo
             left_out=left_out,
             gap_before=one.gap_before,
             takes_over_past=one.takes_over_past,
+            cannot_send_before=one.cannot_send_before,
         )
         for port, (one, left_out) in enumerate(zip(merge.standings(), merge.left_out_by_replica(), strict=True))
     ]

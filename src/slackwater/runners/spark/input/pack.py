@@ -107,7 +107,7 @@ class Pack:
                     yield PackedRow(keys[shard], self.pipeline, task, next(numbers), rows, seen.high_water, body)
         if counted is not None:
             yield from self._arrived(counted, task, seen)
-        elif seen.rows:
+        if seen.rows and (counted is None or names is not None):
             spans = None if names is None else spans_as_bytes(seen.replicas)
             yield from (
                 PackedRow(key, self.pipeline, task, STATISTICS, seen.rows, seen.high_water, spans) for key in keys

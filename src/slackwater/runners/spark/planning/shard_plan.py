@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
+    from slackwater.plan.nodes.heartbeats import Heartbeats
 
 Entry: TypeAlias = LatenessStep | HeartbeatsInShards | ByOrigin
 """A step at which rows come to shards."""
@@ -70,10 +71,11 @@ class InputPipeline:
         return (self.source, *self.steps, *self.windowing, *([] if self.summed_up is None else [self.summed_up]))
 
     @property
-    def heartbeats(self) -> HeartbeatsInShards | None:
-        """The heartbeats that statistics are taken for, where there are bounds."""
-        beats = self.entry.beats if isinstance(self.entry, ByOrigin) else self.entry
-        return beats if isinstance(beats, HeartbeatsInShards) else None
+    def heartbeats(self) -> Heartbeats | None:
+        """The heartbeats that statistics are taken for, where there are bounds: a step, or part of one."""
+        if isinstance(self.entry, LatenessStep):
+            return self.entry.heartbeats
+        return self.entry.beats if isinstance(self.entry, ByOrigin) else self.entry
 
     @property
     def arrivals(self) -> HeartbeatSettings | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from slackwater.errors import RunError, message
 from slackwater.operators.heartbeats.follows_arrivals import FollowsArrivals
 from slackwater.operators.punctuate import PunctuateOperator
+from slackwater.operators.replicas.by_bounds import MergeByBoundsOperator
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.compare import CompareReplicasOperator
 from slackwater.operators.replicas.overlap import Overlap
@@ -127,6 +128,8 @@ class Shard:
                 self._release(step, operator.on_wake(arrivals.now))
                 yield from self._handed_out()
             return
+        if isinstance(operator, MergeByBoundsOperator):
+            operator.expect_rows_of(arrivals.replicas.get(number, {}))
         for emission in operator.on_arrivals(counted, arrivals.events(number, entry.input.schema.no_rows)):
             self._release(step, emission)
             yield from self._handed_out()
