@@ -190,7 +190,7 @@ class SparkQuery:
         except StreamingQueryException as error:
             raise failure_of(error) from error
 
-    def stop(self, within: str | timedelta | None = "1m") -> None:
+    def stop(self, *, within: str | timedelta | None = "1m") -> None:
         """Stop, between two micro-batches; started again with the same checkpoint, it goes on. Nothing is flushed.
 
         A micro-batch that takes longer than `within` is interrupted, with a warning: started again, the query does it

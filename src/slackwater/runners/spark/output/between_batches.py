@@ -12,17 +12,17 @@ while no micro-batch runs, if it ever is seen so.
 
 from __future__ import annotations
 
+import math
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_AGAIN: Final = 0.01
+"""Seconds between two looks at a query."""
+
 _A_DAY_MS: Final = 86_400_000
 
 
@@ -51,20 +51,12 @@ class BetweenBatches:
         Say whether it was between them.
         """
         self._asked.set()
-        end = None if seconds is None else time.monotonic() + seconds
-        between = _wait_until(lambda: self._held.is_set() or not _runs_a_batch(query), end)
+        looks = None if seconds is None else math.ceil(seconds / _LOOK_AGAIN)
+        while not (between := self._held.wait(_LOOK_AGAIN) or not _runs_a_batch(query)) and looks != 0:
+            looks = None if looks is None else looks - 1
         query.stop()
         return between
 
 
 def _runs_a_batch(query: StreamingQuery) -> bool:
     return query.isActive and bool(query.status["isTriggerActive"])
-
-
-def _wait_until(happened: Callable[[], bool], end: float | None) -> bool:
-    """Wait for something to happen, until some instant; say whether it did."""
-    while not happened():
-        if end is not None and time.monotonic() >= end:
-            return False
-        time.sleep(_LOOK_AGAIN)
-    return True
