@@ -175,6 +175,7 @@ def test_bounds_are_learnt_as_in_process_and_when_a_micro_batch_is_done_again(
     _bring(tmp_path / "in", table, 300)
     query = _run(learnt(_stream(session, tmp_path, kind, **columns)), tmp_path, shards=3)
     assert _numbers(tmp_path / "late") == late
+    assert query.counters()["all shards"].late_by_estimate == in_process.counters["heartbeats#1"].late_by_estimate
     (reason,) = query.why()
     assert (reason.ground, reason.estimate) == (
         sw.Grounds.ESTIMATED,

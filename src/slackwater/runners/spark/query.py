@@ -33,6 +33,7 @@ ALL_SHARDS: Final = "all shards"
 _COUNTED: Final = {
     "rows_in": "rows_in_total", "rows_out": "rows_out_total", "late": "late_total", "duplicates": "duplicates_total",
     "broken_bounds": "broken_bounds_total",
+    "late_by_estimate": "late_by_estimate_total",
     "contradicted": "contradicted_total", "passed_over": "passed_over_total", "unsent": "unsent", "buffered": "held",
 }  # fmt: skip
 """Which metric of shards is which counter."""

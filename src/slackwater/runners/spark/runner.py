@@ -322,7 +322,7 @@ def _observed(released: DataFrame) -> DataFrame:
         *(functions.sum(released[name]).alias(name) for name in (*summed, *phases)),
         *(
             functions.max(released[name]).alias(name)
-            for name in ("replicas", "replicas_waiting", "replicas_taken_over")
+            for name in ("replicas", "replicas_waiting", "replicas_taken_over", "late_by_estimate_total")
         ),
         *(
             functions.min(functions.when(is_metrics, released[name])).alias(name)
