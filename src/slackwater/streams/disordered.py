@@ -73,7 +73,8 @@ class DisorderedStream(EventStream):
         how long rows are under way. Then a time is complete as soon as that is proven, and a source that pauses holds
         up the others no longer than its bounds say; a patience beside them is a bound on all, so nothing waits longer.
         Rows that break a bound are late where the stream is past them, and are counted. `every` is how fine arrivals
-        are looked at. Rows whose time is more than `ahead` ahead of the clock move nothing and go to the late output.
+        are looked at. Rows whose time is more than `ahead` ahead of the clock move nothing and go to the late output;
+        where there is no clock, those that are ahead of all rows before them: no pause of all sources may be longer.
 
         >>> import slackwater as sw
         >>> ordered = sw.stream([{"at": at} for at in (1, 5, 3, 9, 2)], time="at").sort(patience=3)

@@ -3,7 +3,8 @@
 Rows arrive at instants: those of a column, where one says when each row came, or else of the clock, where each batch is
 one. The punctuation before the rows of an instant follows from all rows of earlier ones, and says nothing of rows that
 came together with those. Whether a row behind it is late is not decided here: the next step with a policy does that.
-A row that is ahead of the clock by more than it may be moves no progress, and goes to the late output.
+A row that is ahead of the clock by more than it may be moves no progress, and goes to the late output. Without a clock
+the newest of all rows that count stands for it (docs/decisions/0048).
 Paper: Srivastava, Widom. Flexible Time Management in Data Stream Systems. PODS 2004.
 
 Invariants: rows pass in their order, those that are ahead go to the late output. Punctuations never go back.
@@ -21,6 +22,7 @@ import pyarrow as pa
 from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
 from slackwater.events.batch import EventBatch
 from slackwater.kernels.progress.heartbeat_tables import BY_CLOCK, BY_IDLE, BY_LULL, BY_NOTHING
+from slackwater.kernels.progress.rows_ahead import latest_allowed
 from slackwater.kernels.progress.ticks import ticks_of
 from slackwater.operators.emission import LATE, NOTHING, Emission
 from slackwater.operators.heartbeats.estimating import EstimatingGenerator, generator_for
@@ -87,13 +89,16 @@ class HeartbeatSettings:
     """How long a tick is: arrivals within one count as one instant."""
 
     ahead: Duration | None
-    """How far rows may be ahead of the clock."""
+    """How far rows may be ahead of the clock, or of the newest row."""
 
     wakes_every: Duration | None = None
     """How often to look, while no rows come, whether the clock has moved something; None for sources that end."""
 
     clock_calendar: bool = True
     """Whether arrivals are calendar time."""
+
+    ahead_of_rows: bool = False
+    """Whether rows are ahead of the newest row before them, since no clock says how far time has come."""
 
     @property
     def learns(self) -> bool:
@@ -218,14 +223,11 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
     def _without_rows_ahead(
         self, rows: EventBatch, arrivals: Times, places: Times
     ) -> tuple[EventBatch, Times, Times, _Diverted]:
-        """Take out the rows whose times are further ahead of the clock than they may be."""
+        """Take out the rows whose times are further ahead of the clock, or of the newest row, than they may be."""
         allowed = self._settings.ahead
         if allowed is None:
             return rows, arrivals, places, ()
-        # Where it is not known when a row arrived it did not before those that came earlier.
-        before = within_int64(self._generator.tick * self._settings.grid)
-        known = np.maximum(np.maximum.accumulate(arrivals), before)
-        limits = later(known, allowed)
+        limits = self._latest_allowed(rows.start, arrivals, allowed)
         is_ahead = rows.start > limits
         if not is_ahead.any():
             return rows, arrivals, places, ()
@@ -234,8 +236,18 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         side = () if self._ahead_payload is None else ((LATE, self._diverted(rows.take_rows(ahead), limits[ahead])),)
         return rows.take_rows(kept), arrivals[kept], np.searchsorted(kept, places), side
 
+    def _latest_allowed(self, times: Times, arrivals: Times, allowed: Duration) -> Times:
+        """The latest time that each row may have."""
+        if self._settings.ahead_of_rows:
+            limits = np.empty(len(times), dtype=np.int64)
+            latest_allowed(times, self._generator.newest, allowed, limits)
+            return limits
+        # Where it is not known when a row arrived it did not before those that came earlier.
+        before = within_int64(self._generator.tick * self._settings.grid)
+        return later(np.maximum(np.maximum.accumulate(arrivals), before), allowed)
+
     def _diverted(self, ahead: EventBatch, limits: Times) -> EventBatch:
-        """Add two columns: the latest time that the clock allowed, and how far past it the row is."""
+        """Add two columns: the latest time that was allowed, and how far past it the row is."""
         assert self._ahead_payload is not None
         by = np.minimum(ahead.start.view(np.uint64) - limits.view(np.uint64), FOREVER).astype(np.int64)
         added = [

@@ -104,7 +104,7 @@ class Heartbeats(UnaryNode):
 
     def _require_clock(self, rules: Rules) -> None:
         source = self.source
-        if source.arrived is None and not source.feed.live and (rules.needs_clock or self.ahead is not None):
+        if rules.needs_clock and source.arrived is None and not source.feed.live:
             facts, hint = {"source": source.name, "bounds": self.bounds}, 'name it: stream(..., arrived="landed")'
             rule = "these bounds need to know when rows arrived, and a source that ends does not say"
             raise PlanError(message(rule, facts, hint))
@@ -137,16 +137,20 @@ class Heartbeats(UnaryNode):
     def settings(self) -> HeartbeatSettings:
         """What the operator needs."""
         source, rules, units = self.source, self.rules, self._units
-        ahead = None if self.ahead is None else units.clock(self.ahead)
-        if ahead is not None and units.calendar != units.clock_calendar:
-            hint = "use a timestamp column for time=, or numbers for arrived=, too"
-            raise PlanError(message("ahead= compares times with the clock, and these are of another kind", {}, hint))
+        ahead = None if self.ahead is None else units.time(self.ahead)
         shortest = _shortest(rules, same_units=units.calendar == units.clock_calendar)
         fine = shortest // (TICKS_PER_BOUND if rules.estimation is None else _TICKS_PER_START)
         wakes_every = max(fine, _LEAST_PAUSE) if source.feed.live else None
         grid = self._grid(units, fine)
         return HeartbeatSettings(
-            rules, source.origin, source.arrived, grid, ahead, wakes_every, clock_calendar=units.clock_calendar
+            rules,
+            source.origin,
+            source.arrived,
+            grid,
+            ahead,
+            wakes_every,
+            units.clock_calendar,
+            self._ahead_of_rows,
         )
 
     def _grid(self, units: Units, fine: Duration) -> Duration:
@@ -183,6 +187,22 @@ class Heartbeats(UnaryNode):
         return self.input.properties.replace(punctuated=True)
 
     @property
+    def _ahead_of_rows(self) -> bool:
+        """Whether rows are ahead of the newest row: there is no clock, or times are of another kind than its own."""
+        source, units = self.source, self._units
+        known = source.arrived is not None or source.feed.live
+        return self.ahead is not None and not (known and units.calendar == units.clock_calendar)
+
+    @property
+    def not_on_spark(self) -> str | None:
+        """Without a clock the order of rows decides which of them is ahead."""
+        if not self._ahead_of_rows:
+            return None
+        return (
+            "without a clock a row is ahead of those before it, and rows of a micro-batch have no order: name arrived="
+        )
+
+    @property
     def goes_by_batches(self) -> bool:
         """Batches are instants where nobody says when rows arrived."""
         return self.source.arrived is None
@@ -216,11 +236,10 @@ class Heartbeats(UnaryNode):
             if source.arrived is None
             else f", arrivals every {_shown(settings.grid, calendar=self._units.clock_calendar)}"
         )
-        ahead = (
-            ""
-            if settings.ahead is None
-            else f", at most {_shown(settings.ahead, calendar=self._units.clock_calendar)} ahead"
-        )
+        ahead = ""
+        if settings.ahead is not None:
+            of = " of the newest row" if settings.ahead_of_rows else ""
+            ahead = f", at most {_shown(settings.ahead, calendar=self._units.calendar)} ahead{of}"
         return f"from {self.bounds}{at}{ahead}"
 
     def reason(self) -> str:
