@@ -202,7 +202,8 @@ class Rules:
                 self.delay[name],
             )
             kinds.setdefault(kind, []).append(name)
-        others = [] if not self.knows_others else [_Anybody("any other source"), _Anybody("another source")]
+        anybody = _Anybody("any other source" if kinds else "any source")
+        others = [anybody, _Anybody("another source")] if self.knows_others else []
         return tuple(chain(*(some[:2] for some in kinds.values()), others))
 
     def entries(self) -> Iterator[tuple[SourceName, SourceName, list[Pair]]]:

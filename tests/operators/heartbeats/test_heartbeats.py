@@ -239,6 +239,22 @@ def test_a_live_stream_whose_last_rows_would_be_held_is_warned_of() -> None:
         sw.stream(source, time="at").sort(bounds=sw.Bounds.in_order())
 
 
+@pytest.mark.parametrize(
+    ("bounds", "whose"),
+    [
+        (sw.Bounds.in_order(), "of any source are"),
+        (sw.Bounds.in_order(strictly=True), "of any source, waiting for another source, are"),
+        (sw.Bounds.disorder(5).only("a", "b"), "of a are"),
+        (sw.Bounds.in_order(strictly=True).only("a", "b"), "of a, waiting for b, are"),
+    ],
+)
+def test_the_warning_names_whose_rows_are_held_and_who_is_waited_for(bounds: sw.Bounds, whose: str) -> None:
+    """In words that fit bounds that name sources and such that name none."""
+    source = sw.PushSource({"at": pa.int64(), "who": pa.string()})
+    with pytest.warns(UserWarning, match=f"the last rows {whose} "):
+        sw.stream(source, time="at", origin="who").sort(bounds=bounds)
+
+
 def test_why_names_the_source_the_bound_the_row_and_what_is_held() -> None:
     """While a query runs, as a value and as text."""
     rows = [(10, "a", 5), (11, "b", 3), (12, "a", 9)]

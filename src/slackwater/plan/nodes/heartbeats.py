@@ -175,7 +175,8 @@ class Heartbeats(UnaryNode):
         if two is None:
             return None
         sender, receiver = two
-        of = "of the source" if self.source.origin is None else f"of {sender}, waiting for {receiver},"
+        of = f"of {sender}" if sender is receiver else f"of {sender}, waiting for {receiver},"
+        of = "of the source" if self.source.origin is None else of
         return (
             f"when all is silent the last rows {of} are held until a row comes: these bounds do not say when they are "
             f'complete. If that matters add an assumption, & Bounds.lull("10m"), or a delay by the clock'
