@@ -88,7 +88,8 @@ def test_a_backfill_gives_the_rows_of_one_run_in_process_in_order_within_each_so
     table = _rows()
 
     def sorted_within(stream: sw.DisorderedStream) -> Any:
-        return stream.where(nw.col("n") != 7).sort_within_origins(bounds=_BOUNDS)
+        chosen = stream.select("n", "who", "landed").where(nw.col("n") != 7)  # Spark does the first of these itself
+        return chosen.sort_within_origins(bounds=_BOUNDS)
 
     alone = sorted_within(sw.stream(table, time="at", **_ARRIVED)).run()
     assert alone.late.num_rows == 3

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from without_spark import Segments, all_outputs, cut, cut_at
 
 import slackwater as sw
-from slackwater.errors import RunError
+from slackwater.errors import LateEvent, PlanError, RunError
 from slackwater.operators.by_origin.by_origin import ByOriginOperator
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
@@ -596,6 +596,26 @@ def test_ticks_are_as_fine_where_rows_are_read_as_where_bands_look() -> None:
     (pack,) = packs_of(plan)
     assert pack.heartbeats is not None
     assert pack.heartbeats.grid == 2
+
+
+def test_late_rows_may_be_dropped_or_refused_in_shards() -> None:
+    """As in process: dropped ones are counted, and one that is refused ends the query."""
+
+    def planned(late: sw.Late) -> Any:
+        bounds = sw.Bounds.in_order().only(0, 1)
+        return lambda stream: stream.sort_within_origins(bounds=bounds, every=sw.Every.time(1), late=late)
+
+    dropped = _ran(planned(sw.Late.drop()), 3)
+    assert (list(dropped.given), dropped.ran().late) == (["main 0"], 1)
+    with pytest.raises(LateEvent, match="sort_within_origins#1"):
+        _ran(planned(sw.Late.raise_error()), 3)
+
+
+def test_a_timeout_means_nothing_where_a_column_says_when_rows_arrive() -> None:
+    """That is refused, with what to leave out."""
+    plan = _plan(_sorted(sw.stream(_table(_PAUSES), time="at", **_COLUMNS)), 1)
+    with pytest.raises(PlanError, match="a column says when rows arrive"):
+        Shard(plan, timeout=_SECOND)
 
 
 def test_nothing_comes_after_a_flush() -> None:
