@@ -24,7 +24,6 @@ MASTER = "local[3]"
 
 _COLUMNS = "at long, who string, landed long, n long"
 _ROWS = pa.schema({"at": pa.int64(), "who": pa.string(), "landed": pa.int64(), "n": pa.int64()})
-_KINDS = ("frames", "files")
 _ARRIVED: dict[str, Any] = {"origin": "who", "arrived": "landed"}
 
 
@@ -80,7 +79,7 @@ def _by_source(rows: Sequence[Any]) -> dict[str, list[int]]:
 _BOUNDS = sw.Bounds.in_order() & sw.Bounds.delay(0, b=20)
 
 
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("kind", ["frames", pytest.param("files", marks=pytest.mark.long)])
 def test_a_backfill_gives_the_rows_of_one_run_in_process_in_order_within_each_source(
     session: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -104,7 +103,7 @@ def test_a_backfill_gives_the_rows_of_one_run_in_process_in_order_within_each_so
     assert (counters.broken_bounds, counters.late, counters.rows_in, len(taken)) == (3, 3, 242, 239)
 
 
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("kind", ["files", pytest.param("frames", marks=pytest.mark.long)])
 def test_groups_go_by_their_own_source_over_a_restart_and_a_replay(
     session: SparkSession, tmp_path: Path, kind: str
 ) -> None:

@@ -253,7 +253,7 @@ def _bands(stream: sw.DisorderedStream, bounds: sw.Bounds, options: Any) -> Any:
     return windows.group_by("who").in_bands(1, 5, n=sw.count())
 
 
-_PLANNED = [_rows_only, _chosen, _dropped, _groups, _hops, _bands]
+_PLANNED = {"rows": [_rows_only, _chosen, _dropped], "groups": [_groups, _hops, _bands]}
 
 
 def _entries(system: System, of: Callable[[Skew], sw.Bound], latency: Callable[[int], Any]) -> sw.Bounds:
@@ -312,13 +312,14 @@ _HOW = st.sampled_from(["in one go", "stored", "done twice"])
 # ---- laws ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("planned", _PLANNED)
+@pytest.mark.parametrize("held", _PLANNED)
 @given(_SENT, _SHARDS, _HOW, st.randoms(use_true_random=False), st.data())
 def test_a_backfill_gives_the_same_however_it_is_cut(
-    planned: Any, drawn: tuple[System, list[Sent]], shards: int, how: str, rng: Random, data: st.DataObject
+    held: str, drawn: tuple[System, list[Sent]], shards: int, how: str, rng: Random, data: st.DataObject
 ) -> None:
     """With a column of arrivals: as in one run over everything in process, late rows and order included."""
     system, sent = drawn
+    planned = data.draw(st.sampled_from(_PLANNED[held]))
     table = _table(_drifted(data, arrivals_of(sent)))
     bounds = _bounds(data, system, clock=False)
     options: Any = {"every": sw.Every.time(data.draw(st.sampled_from([1, 3])))}
@@ -336,13 +337,14 @@ def test_a_backfill_gives_the_same_however_it_is_cut(
     _require_same(got, expected, filtered=planned not in (_rows_only, _hops))
 
 
-@pytest.mark.parametrize("planned", _PLANNED)
+@pytest.mark.parametrize("held", _PLANNED)
 @given(_SENT, _SHARDS, _HOW, st.randoms(use_true_random=False), st.data())
 def test_by_the_clock_a_row_is_late_by_what_its_source_was_before_the_micro_batch(
-    planned: Any, drawn: tuple[System, list[Sent]], shards: int, how: str, rng: Random, data: st.DataObject
+    held: str, drawn: tuple[System, list[Sent]], shards: int, how: str, rng: Random, data: st.DataObject
 ) -> None:
     """As in process, where each micro-batch comes as one batch when the clock shows its timestamp."""
     system, sent = drawn
+    planned = data.draw(st.sampled_from(_PLANNED[held]))
     table = _table(_drifted(data, arrivals_of(sent)))
     ticks = sorted(set(table["landed"].to_pylist()))
     rounds = _rounds_at(table, [*sorted(data.draw(st.sets(st.sampled_from(ticks)))), ticks[-1]])
@@ -455,8 +457,12 @@ def _timed_bands(stream: sw.DisorderedStream, bounds: sw.Bounds) -> Any:
 _OF_A_BATCH = st.lists(st.tuples(st.integers(0, 3), st.integers(-15, 2)), min_size=1, max_size=6)
 
 
-@pytest.mark.parametrize("planned", [_timed_rows, _timed_windows, _timed_groups, _timed_bands])
+_TIMED = {"rows": [_timed_rows, _timed_windows], "groups": [_timed_groups, _timed_bands]}
+
+
+@pytest.mark.parametrize("held", _TIMED)
 @given(
+    st.data(),
     st.sampled_from(_CLOCKED),
     st.lists(st.tuples(st.integers(1, 40), _OF_A_BATCH), min_size=1, max_size=4),
     _SHARDS,
@@ -464,7 +470,8 @@ _OF_A_BATCH = st.lists(st.tuples(st.integers(0, 3), st.integers(-15, 2)), min_si
     st.randoms(use_true_random=False),
 )
 def test_in_total_silence_shards_let_go_what_a_query_in_process_does(
-    planned: Any,
+    held: str,
+    data: st.DataObject,
     bounds: sw.Bounds,
     batches: list[tuple[int, list[tuple[int, int]]]],
     shards: int,
@@ -472,6 +479,7 @@ def test_in_total_silence_shards_let_go_what_a_query_in_process_does(
     rng: Random,
 ) -> None:
     """With a timeout: all look at the same instants, and no more when nothing waits; the last windows close, too."""
+    planned = data.draw(st.sampled_from(_TIMED[held]))
 
     def build(stream: sw.DisorderedStream) -> Any:
         return planned(stream, bounds)
