@@ -242,7 +242,37 @@ def _words(name: str) -> str:
 
 
 def heartbeats(kept: dict[str, Any]) -> None:
-    """Section 7 of the heartbeat paper: the plan of Figure 5 while its third source lags, by release."""
+    """Section 7 of the heartbeat paper, and a source that is cut off while a query runs on Spark."""
+    _by_release(kept)
+    _cut_off_on_spark(kept)
+
+
+def _cut_off_on_spark(kept: dict[str, Any]) -> None:
+    """Rows in answers that went out, by micro-batch: what stalls is flat, what loses ends below the others."""
+    drawn = kept["series"].get("cut off on Spark", {})
+    if not drawn:
+        return
+    title = "One of two sources is cut off, then sends all at once: rows counted on Spark"
+    with picture("heartbeats_cut_off_on_spark", title, kept["machine"]) as axes:
+        for name, counted in drawn.items():
+            batches = range(1, len(counted) + 1)
+            axes.plot(batches, counted, label=_CUT_OFF[name][0], color=_CUT_OFF[name][1], linestyle=_CUT_OFF[name][2])
+        axes.set_xlabel("micro-batch")
+        axes.set_ylabel("rows in answers")
+        axes.legend(frameon=False, fontsize=8)
+
+
+_CUT_OFF = {
+    "rows that came": ("rows that came", "#888888", ":"),
+    "native, min": ("native watermarks, policy min: waits for the one that is cut off", COLOURS["B"], "-"),
+    "native, max": ("native watermarks, policy max: drops what comes after the cut", COLOURS["A"], "-"),
+    "by origin": ("sort_within_origins: each source by its own rows", COLOURS["C"], "-"),
+}
+"""The lines, with their words, colours and strokes."""
+
+
+def _by_release(kept: dict[str, Any]) -> None:
+    """The plan of Figure 5 while its third source lags, by release."""
     drawn = kept["series"].get("releases", {})
     for place, (what, title, unit) in enumerate(_RELEASED):
         if not drawn:

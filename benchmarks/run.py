@@ -15,7 +15,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "bands": ("bands", "windows"),
     "merge": ("merge", "merge_scenarios", "plan_switching"),
     "deduplicate": ("deduplicate",),
-    "heartbeats": ("heartbeats", "releases"),
+    "heartbeats": ("heartbeats", "releases", "heartbeats_on_spark"),
     "spark": ("spark",),
 }
 """The modules that each name runs, imported when they are: processes that some of them start import this file again.

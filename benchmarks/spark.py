@@ -13,45 +13,31 @@ give.
 
 from __future__ import annotations
 
-import os
 import statistics
-import sys
 import tempfile
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 import disordered
 import slackwater as sw
-from measure import medians
-from slackwater.runners.spark.output.folder_sink import FolderSink
+from spark_lab import IN_MEMORY, NOW, NOWHERE, ROCKS_DB, ROWS, Lab, Session, disordered_files, in_turn, started, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-    from pyspark.sql import DataFrame, SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from measure import Report
-
-_ROWS = "at timestamp, origin int, id long, value double"
-_SCHEMA = pa.schema({"at": pa.timestamp("us", "UTC"), "origin": pa.int32(), "id": pa.int64(), "value": pa.float64()})
-_STORE = "spark.sql.streaming.stateStore.providerClass"
-_IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-_ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 def run(report: Report, *, quick: bool) -> None:
     """Measure everything; figures are those of start() and of the largest micro-batches."""
     large = 2_000_000
-    with tempfile.TemporaryDirectory() as folder, _session(Path(folder)) as session:
+    with tempfile.TemporaryDirectory() as folder, Session(Path(folder)) as session:
         lab = Lab(session, Path(folder), quick)
         _sort(report, lab, (large,), 5)
         _merge(report, lab, (large,), 3)
@@ -59,152 +45,6 @@ def run(report: Report, *, quick: bool) -> None:
         _growth(report, lab, rows=200_000 if quick else 500_000, held=(2, 10) if quick else (2, 20))
         if not quick:
             _linear(report, lab)
-
-
-# ---- the laboratory --------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Lab:
-    """A session, a folder, and queries that are run in it."""
-
-    session: SparkSession
-    folder: Path
-    quick: bool
-    queries: int = 0
-
-    def written(self, name: str, tables: Sequence[pa.Table]) -> str:
-        """Write a file per micro-batch, in order; Spark goes by the times of the files."""
-        path = self.folder / name
-        path.mkdir(exist_ok=True)
-        for number, table in enumerate(tables):
-            file = path / f"{number:04}.parquet"
-            pq.write_table(table, file, compression="none")
-            os.utime(file, (1_000 + number, 1_000 + number))
-        return str(path)
-
-    def read(self, path: str) -> DataFrame:
-        """A stream of these files, one per micro-batch."""
-        return self.session.readStream.schema(_ROWS).option("maxFilesPerTrigger", 1).parquet(path)
-
-    def files(self, path: str, at_once: int = 1) -> Any:
-        """The same files, found by Spark and read by Arrow; so many per micro-batch."""
-        return sw.parquet_files(self.session, path, schema=_ROWS, maxFilesPerTrigger=at_once)
-
-    def together(self, name: str, paths: Sequence[str]) -> str:
-        """The files of several streams as those of one: the first of each, then the second of each."""
-        path = self.folder / name
-        path.mkdir(exist_ok=True)
-        for number, one in enumerate(paths):
-            for file in Path(one).iterdir():
-                (path / f"{file.stem} {number}.parquet").hardlink_to(file)
-        return str(path)
-
-    def checkpoint(self) -> str:
-        """A folder that no query has used."""
-        self.queries += 1
-        return str(self.folder / f"checkpoint {self.queries}")
-
-    def seconds(self, start: Callable[[str], Any], warm: float = 0.5) -> list[float]:
-        """Run a query to the end of its files; return how long its later micro-batches took."""
-        query = start(self.checkpoint())
-        query = getattr(query, "spark", query)
-        query.awaitTermination()
-        taken = [one["durationMs"]["triggerExecution"] / 1e3 for one in query.recentProgress if one["numInputRows"]]
-        return taken[int(warm * len(taken)) :]
-
-    def write(self, frame: Callable[[], DataFrame], checkpoint: str, store: str = _ROCKS_DB, version: int = 1) -> Any:
-        """Start a query that writes nothing, on a state store, with as many partitions as there are cores.
-
-        What to_spark() gives needs version 2 of state checkpoints; others have the one that Spark has by default.
-        """
-        conf = self.session.conf
-        before = {name: conf.get(name, None) for name in (_STORE, _CHANGELOG, _FORMAT, "spark.sql.shuffle.partitions")}
-        conf.set(_STORE, store)
-        conf.set(_FORMAT, str(version))
-        conf.set(_CHANGELOG, "true")
-        conf.set("spark.sql.shuffle.partitions", "2")
-        try:
-            writer = frame().writeStream.format("noop").outputMode("append").option("checkpointLocation", checkpoint)
-            return writer.trigger(availableNow=True).start()
-        finally:
-            for name, value in before.items():
-                conf.unset(name) if value is None else conf.set(name, value)
-
-
-class _session:  # noqa: N801 - used as a function
-    """A session of two cores, quiet, whose Python is this one."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __enter__(self) -> SparkSession:
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        os.environ["SPARK_LOCAL_DIRS"] = str(self._folder / "spark")
-        from pyspark.sql import SparkSession
-
-        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-        builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "8g")
-        builder = builder.config("spark.sql.streaming.numRecentProgressUpdates", "1000")
-        builder = builder.config("spark.sql.session.timeZone", "UTC")
-        self._made = builder.getOrCreate()
-        self._made.sparkContext.setLogLevel("OFF")
-        return self._made
-
-    def __exit__(self, *_: object) -> None:
-        self._made.stop()
-
-
-_NOWHERE = FolderSink("nowhere", format="noop")
-_NOW = {"availableNow": True}
-
-
-def _started(made: Callable[[], Any], checkpoint: str) -> Any:
-    return made().start(checkpoint=checkpoint, main=_NOWHERE, trigger=_NOW)
-
-
-def _as_frame(made: Callable[[], Any]) -> DataFrame:
-    frame: DataFrame = made().to_spark()
-    return frame
-
-
-def _sorted(source: Any, patience: str = "10s") -> Any:
-    return sw.stream(source, time="at").sort(patience, late=sw.Late.drop())
-
-
-def _table(at: NDArray[np.int64], first: int, origins: int = 16) -> pa.Table:
-    """Rows with these times, in microseconds, numbered on from the first."""
-    numbers = np.arange(first, first + len(at))
-    columns = [pa.array(at).cast(_SCHEMA.field("at").type), (numbers % origins).astype(np.int32), numbers, numbers / 7]
-    return pa.table([pa.array(column) for column in columns], schema=_SCHEMA)
-
-
-def _disordered_files(rows: int, files: int, seed: int = 1, spread: int = 1_000) -> list[pa.Table]:
-    """Files of rows of which a third is late by about a thousand places; a row is a millisecond."""
-    at = 1_000 * disordered.synthetic(rows * files, percent=30, spread=spread, seed=seed)
-    at = np.maximum(at, 0)
-    return [_table(at[first : first + rows], first) for first in range(0, rows * files, rows)]
-
-
-def _in_turn(lab: Lab, queries: Mapping[str, Callable[[str], Any]], warmed_by: str | None) -> dict[str, float]:
-    """How long a later micro-batch of each query takes. One of them is run before, so that none of its kind is cold.
-
-    All are run twice, turn by turn, for a machine that has neighbours has moods of minutes. In a short run once, and
-    without to_spark().
-    """
-    queries = {name: start for name, start in queries.items() if not (lab.quick and name == "to_spark")}
-    if warmed_by is not None:
-        lab.seconds(queries[warmed_by])
-    taken: dict[str, list[float]] = {name: [] for name in queries}
-    for _ in range(1 if lab.quick else 2):
-        for name, start in queries.items():
-            taken[name] += lab.seconds(start)
-    return medians(taken)
-
-
-def _thousands(rows: int, seconds: Mapping[str, float]) -> list[float]:
-    """Rows per second, in thousands."""
-    return [rows / taken / 1e3 for taken in seconds.values()]
 
 
 # ---- the measurements ------------------------------------------------------------------------------------------------
@@ -218,10 +58,10 @@ def _sort(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
 
     lines: list[list[Any]] = []
     for rows in sizes:
-        path = lab.written(f"sort {rows}", _disordered_files(rows, files))
+        path = lab.written(f"sort {rows}", disordered_files(rows, files))
 
         def identity(path: str = path) -> DataFrame:
-            return lab.read(path).mapInArrow(same, _ROWS)
+            return lab.read(path).mapInArrow(same, ROWS)
 
         def of_frame(path: str = path) -> Any:
             return _sorted(lab.read(path))
@@ -229,13 +69,13 @@ def _sort(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
         def of_files(path: str = path) -> Any:
             return _sorted(lab.files(path))
 
-        seconds = _in_turn(
+        seconds = in_turn(
             lab,
             {
                 "identity": partial(lab.write, identity),
                 "to_spark": partial(lab.write, partial(_as_frame, of_frame), version=2),
-                "start": partial(_started, of_frame),
-                "files": partial(_started, of_files),
+                "start": partial(started, of_frame),
+                "files": partial(started, of_files),
             },
             warmed_by="identity",
         )
@@ -250,7 +90,7 @@ def _sort(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
 
 
 def _merge(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
-    """Two replicas told once, against Spark's dropDuplicatesWithinWatermark on both of its state stores.
+    """Each row of two replicas once, against Spark's dropDuplicatesWithinWatermark on both of its state stores.
 
     The same rows as one stream, in which each comes twice, are what deduplicate() is measured by.
     """
@@ -274,15 +114,15 @@ def _merge(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
 
         # A micro-batch takes 12 to 20 s there: in a short run two of them must do.
         on_rocks_db = partial(native, [f"{path}/000[01].parquet" for path in paths]) if lab.quick else native
-        seconds = _in_turn(
+        seconds = in_turn(
             lab,
             {
                 "to_spark": partial(lab.write, partial(_as_frame, of_frames), version=2),
-                "start": partial(_started, of_frames),
-                "files": partial(_started, of_files),
-                "deduplicate": partial(_started, deduplicated),
-                "RocksDB": partial(lab.write, on_rocks_db, store=_ROCKS_DB),
-                "in memory": partial(lab.write, native, store=_IN_MEMORY),
+                "start": partial(started, of_frames),
+                "files": partial(started, of_files),
+                "deduplicate": partial(started, deduplicated),
+                "RocksDB": partial(lab.write, on_rocks_db, store=ROCKS_DB),
+                "in memory": partial(lab.write, native, store=IN_MEMORY),
             },
             warmed_by=None if lab.quick else "start",
         )
@@ -298,7 +138,7 @@ def _merge(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
             report.figures[f"deduplicate_over_native_{name}"] = ratio
         report.figures["deduplicate_krows_per_s"] = round(rows / seconds["deduplicate"] / 1e3)
         report.figures["merge_krows_per_s"] = round(rows / seconds["files"] / 1e3)
-    title = "two replicas told once, against dropDuplicatesWithinWatermark: thousand rows/s"
+    title = "each row of two replicas once, against dropDuplicatesWithinWatermark: thousand rows/s"
     report.table(title, ("rows per micro-batch", *seconds), lines)
 
 
@@ -306,7 +146,7 @@ def _replicas(lab: Lab, rows: int, files: int) -> tuple[list[str], int]:
     """Files of two replicas, disordered differently, the second a fifth of a file behind; and the seconds of that."""
     half = rows // 2
     lag = half // 5
-    blue = _table(np.maximum(1_000 * disordered.synthetic(half * files, percent=30, spread=1_000), 0), 0)
+    blue = table(np.maximum(1_000 * disordered.synthetic(half * files, percent=30, spread=1_000), 0), 0)
     moved = np.arange(blue.num_rows) + np.random.default_rng(5).normal(0, 500, blue.num_rows)
     green = blue.take(np.argsort(moved, kind="stable"))
     stops = [half * (number + 1) for number in range(files)]
@@ -323,16 +163,16 @@ def _bands(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
     from pyspark.sql import functions
 
     # The faster of the two is compared with. That is the second: Java has compiled such queries by then.
-    stores = {"RocksDB": _ROCKS_DB, "in memory": _IN_MEMORY}
+    stores = {"RocksDB": ROCKS_DB, "in memory": IN_MEMORY}
     lines: list[list[Any]] = []
     for rows in sizes:
-        path = lab.written(f"bands {rows}", _disordered_files(rows, files))
+        path = lab.written(f"bands {rows}", disordered_files(rows, files))
 
         def counted(source: Any, checkpoint: str) -> Any:
             windows = sw.stream(source(), time="at").tumbling("1s").group_by("origin")
             bands = windows.in_bands(*_PATIENCES, late=sw.Late.drop(), n=sw.count())
             # Counts are few: one shard holds them more cheaply than two hand on.
-            return bands.start(checkpoint=checkpoint, main=_NOWHERE, trigger=_NOW, shards=1)
+            return bands.start(checkpoint=checkpoint, main=NOWHERE, trigger=NOW, shards=1)
 
         def native(patience: str, path: str = path) -> DataFrame:
             frame = lab.read(path).withWatermark("at", f"{patience[:-1]} seconds")
@@ -345,7 +185,7 @@ def _bands(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
         for name, store in stores.items():
             for patience in _PATIENCES:
                 queries[f"{name} {patience}"] = partial(lab.write, partial(native, patience), store=store)
-        seconds = _in_turn(lab, queries, warmed_by=None if lab.quick else "frame")
+        seconds = in_turn(lab, queries, warmed_by=None if lab.quick else "frame")
         all_three = {name: sum(seconds[f"{name} {patience}"] for patience in _PATIENCES) for name in stores}
         ours = {name: seconds[name] for name in ("frame", "files")}
         lines.append([f"{rows:,}", *_thousands(rows, {**ours, **all_three})])
@@ -359,11 +199,11 @@ def _bands(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
 def _growth(report: Report, lab: Lab, rows: int, held: tuple[int, int]) -> None:
     """Micro-batches of one size, while little and while much is held: files of patience, and a few more."""
     more = 8
-    path = lab.written("growth", _disordered_files(rows, max(held) + more))
+    path = lab.written("growth", disordered_files(rows, max(held) + more))
     found = []
     for files in held:
         ordered = partial(_sorted, lab.read(path), f"{files * rows}ms")
-        seconds = lab.seconds(partial(_started, ordered), warm=0)
+        seconds = lab.seconds(partial(started, ordered), warm=0)
         found.append((files, statistics.median(seconds[files + 2 : files + more])))
     report.table(
         f"{rows:,} rows per micro-batch while so many are held",
@@ -377,8 +217,22 @@ def _linear(report: Report, lab: Lab) -> None:
     """Micro-batches of growing size."""
     lines: list[list[Any]] = []
     for rows in (100_000, 1_000_000, 10_000_000):
-        path = lab.written(f"linear {rows}", _disordered_files(rows, 3))
-        seconds = statistics.median(lab.seconds(partial(_started, partial(_sorted, lab.read(path)))))
+        path = lab.written(f"linear {rows}", disordered_files(rows, 3))
+        seconds = statistics.median(lab.seconds(partial(started, partial(_sorted, lab.read(path)))))
         lines.append([f"{rows:,}", seconds, 1e6 * seconds / rows])
         report.figures[f"sort_us_per_row_{rows}"] = round(1e6 * seconds / rows, 3)
     report.table("a sort by the size of its micro-batches", ("rows", "seconds", "microseconds per row"), lines)
+
+
+def _as_frame(made: Callable[[], Any]) -> DataFrame:
+    frame: DataFrame = made().to_spark()
+    return frame
+
+
+def _sorted(source: Any, patience: str = "10s") -> Any:
+    return sw.stream(source, time="at").sort(patience, late=sw.Late.drop())
+
+
+def _thousands(rows: int, seconds: Mapping[str, float]) -> list[float]:
+    """Rows per second, in thousands."""
+    return [rows / taken / 1e3 for taken in seconds.values()]
