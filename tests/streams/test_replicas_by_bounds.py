@@ -154,6 +154,30 @@ def test_a_replica_that_was_cut_off_breaks_its_delay_and_nothing_is_late() -> No
     }
 
 
+def test_a_row_that_breaks_a_bound_proves_nothing() -> None:
+    """Blue comes back with a backlog, row by row: it is not complete where it should be, for it lacks the rest."""
+    running = _Running(sw.Bounds.delay({"blue": "2s", "green": "60s"}).only("blue", "green"))
+    for now in range(1, 50):
+        running.at(now, green=[now], **({"blue": [now]} if now < 10 else {}))
+    for now in range(50, 53):
+        running.at(now, blue=[now - 40], green=[now])
+    assert (running.counters().contradicted, running.late) == (0, [])
+    assert running.out == list(range(1, 7))
+
+
+def test_what_is_assumed_of_silence_makes_no_replica_complete() -> None:
+    """Blue was idle, and sends its backlog out of order: what green has of the time is not contradicted meanwhile."""
+    running = _Running(sw.Bounds.disorder("30s") & sw.Bounds.idle("10s"))
+    running.at(1, blue=[0, 1], green=[0, 1])
+    for now in range(2, 41):
+        running.at(now, green=[now])
+    running.at(41, blue=[41, *range(2, 21)], green=[41])
+    running.at(42, blue=list(range(21, 41)), green=[42])
+    running.query.close()
+    assert (running.counters().contradicted, running.late) == (0, [])
+    assert running.out == list(range(43))
+
+
 def test_a_snapshot_goes_on_where_it_was() -> None:
     """Heartbeats, proofs and who leads are part of it; with assumptions there is a second generator."""
     bounds = _DELAY & sw.Bounds.idle("20s")

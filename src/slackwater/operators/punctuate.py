@@ -206,12 +206,17 @@ class PunctuateOperator(Operator[PunctuateState]):
         return self._state.late
 
     def why(self) -> Why | None:
-        """The patience of the last band, behind the newest time at the last instant; nothing where there is none."""
+        """The patience of the last band, behind the newest time at the last instant; nothing where there is none.
+
+        Where its input says that more is complete, it goes by that.
+        """
         patience = int(self._patiences[-1])
         if patience == FOREVER:
             return None
         calendar, state = self._schema.calendar, self._state
         bound = self._bound(state, patience)
+        if state.complete_before > within_int64(state.punctuated_high_water - patience):
+            return Why(self._step, bound, state.high_water, Grounds.PUNCTUATED, "", calendar=calendar)
         ground = Grounds.NOTHING if bound == BEGINNING else Grounds.PATIENCE
         shown = format_duration(patience) if calendar else str(patience)
         return Why(self._step, bound, state.high_water, ground, f"patience {shown}", calendar=calendar)

@@ -23,6 +23,7 @@ class Grounds(Enum):
 
     NOTHING = "nothing is complete yet"
     PATIENCE = "waited for as long as the patience"
+    PUNCTUATED = "punctuated by its input"
     PROVEN = "proven by bounds"
     ESTIMATED = "estimated from the rows so far"
     ASSUMED = "assumed of silence"

@@ -314,6 +314,19 @@ def test_a_patience_says_why_too() -> None:
     assert (why.complete_before, why.ground, why.rule) == (6, sw.Grounds.PATIENCE, "patience 3")
 
 
+def test_a_source_that_punctuates_is_why_and_not_the_patience() -> None:
+    """What the input says to be complete nobody waits for."""
+    clock, source = sw.ManualClock(0), sw.PushSource({"at": pa.timestamp("us", "UTC")})
+    stream = sw.stream(source, time="at", punctuations=sw.Punctuations.periodic("1s", skew="2s"))
+    query = stream.sort("1h").open(id, on_late=id, clock=clock)
+    source.push({"at": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)})
+    query.work()
+    clock.advance(9_000_000)
+    query.work()
+    assert [why.ground for why in query.why()] == [sw.Grounds.PUNCTUATED]
+    query.stop()
+
+
 def _cut_off() -> list[tuple[int, str, int]]:
     """B is silent for a while, then sends what it has had all the time, in order."""
     a = [(tick, "a", tick) for tick in range(100)]

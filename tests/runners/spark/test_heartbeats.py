@@ -121,6 +121,36 @@ def test_by_the_clock_rows_arrive_at_the_timestamp_of_their_micro_batch(
     assert (_numbers(tmp_path / "out"), _numbers(tmp_path / "late")) == (out, late)
 
 
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_replica_takes_over_by_proof_from_one_that_has_died(session: SparkSession, tmp_path: Path, kind: str) -> None:
+    """As in process: by patience alone nothing would be complete; again when the last micro-batch is done again."""
+    rows = [(at, "blue") for at in range(32)] + [(at, "green") for at in range(28, 92)]
+    table = pa.Table.from_pylist([{"at": at, "who": who, "landed": 0, "n": at} for at, who in rows], _ROWS)
+    _bring(tmp_path / "in", table, 32)
+
+    def merged(stream: sw.DisorderedStream) -> sw.OrderedStream:
+        bounds = sw.Bounds.uniform(3) & sw.Bounds.lull("1d")
+        return stream.select("who", "n").merge_replicas("who", 1_000, bounds=bounds, late=sw.Late.drop())
+
+    source, expected = sw.PushSource(_ROWS), []
+    query = merged(sw.stream(source, time="at")).open(lambda rows: expected.extend(rows["n"].to_pylist()))
+    for batch in table.to_batches(32):
+        source.push(batch)
+        query.work()
+    assert expected == list(range(88))  # 91 - 3, and what is at the bound may still come
+    found = _run(merged(_stream(session, tmp_path, kind)), tmp_path, shards=3, late=None)
+    assert _numbers(tmp_path / "out") == expected
+    (reason,), (in_process,) = found.why(), query.why()
+    query.stop()
+    assert (reason.step, reason.ground, reason.complete_before) == ("merge_replicas#1", sw.Grounds.PROVEN, 88)
+    assert {one.origin: one.complete_before for one in reason.origins} == {
+        one.origin: one.complete_before for one in in_process.origins
+    }
+    replay_last(tmp_path)
+    assert _run(merged(_stream(session, tmp_path, kind)), tmp_path, shards=3, late=None).why() == found.why()
+    assert _numbers(tmp_path / "out") == expected
+
+
 def _timestamps(folder: Path) -> list[int]:
     """When micro-batches were made, by Spark's log, in microseconds."""
     logs = sorted((path for path in (folder / "checkpoint/offsets").iterdir() if path.name.isdecimal()), key=str)

@@ -25,6 +25,7 @@ from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, SourceActivity, as_timeout
+from slackwater.runners.spark.shard.reasons import reasons_together
 from slackwater.runners.spark.shard.shard import Shard
 
 if TYPE_CHECKING:
@@ -404,3 +405,20 @@ def test_a_clock_that_goes_back_loses_nothing(name: str, kind: str, seed: int) -
         hosted.pause()
         if kind == "calendar":
             assert hosted.buffered() == 0
+
+
+def test_why_names_the_timeout_as_an_assumption_and_not_the_patience() -> None:
+    """Until a source is given up it is waited for by the patience."""
+    schema, second = pa.schema({"at": pa.timestamp("us", "UTC")}), 1_000_000
+    plan = ShardPlan.of({"main": sw.stream(sw.PushSource(schema), time="at").sort("1h", late=sw.Late.drop()).node}, 1)
+    shard, arrivals = Shard(plan, timeout=30 * second), Arrivals()
+    rows = pa.table({"at": [second, 2 * second]}).cast(schema)
+    for row in packs_of(plan)[0].packed(0, rows.to_batches()):
+        arrivals.add(row)
+    list(shard.on_micro_batch(arrivals, 100 * second))
+    (waiting,) = reasons_together([shard.why()])
+    assert waiting.ground is sw.Grounds.PATIENCE
+    list(shard.on_timer(130 * second))
+    (given_up,) = reasons_together([shard.why()])
+    assert (given_up.ground, given_up.complete_before) == (sw.Grounds.ASSUMED, 2 * second + 1)
+    assert given_up.rule == "a source that is silent for 30s has nothing older"

@@ -20,17 +20,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from slackwater.progress.instants import Instant
+    from slackwater.runners.graph_parts import Step
     from slackwater.runners.operator_graph import OperatorGraph
 
 _MOST_NAMED: Final = 100
 """So many sources that broke bounds are named, those first that did it most often: metrics must stay small."""
 
 
-def reasons_of(graph: OperatorGraph, look_again_at: Instant | None) -> str:
-    """What the steps of a shard say, which looks at the clock again at an instant though no row comes, or does not."""
+def reasons_of(graph: OperatorGraph, look_again_at: Instant | None, idle: Mapping[Step, str]) -> str:
+    """What the steps of a shard say, which looks at the clock again at an instant though no row comes, or does not.
+
+    `idle` are the steps that nothing punctuates but the timeout, which is an assumption; and what it assumes.
+    """
     found = []
     for step in graph.steps:
         why = step.operator.why()
+        if why is not None and why.ground is Grounds.PUNCTUATED and step in idle:
+            why = replace(why, ground=Grounds.ASSUMED, rule=idle[step])
         if why is not None:
             held = {one.name: rows for one in graph.steps_behind(step) if (rows := one.operator.buffered())}
             again, broken = None, {}

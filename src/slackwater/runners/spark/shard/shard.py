@@ -25,7 +25,7 @@ from slackwater.operators.sort import SortOperator
 from slackwater.plan.node import Node, walk
 from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.revisions import UntrustedEnd
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.progress.instants import BEGINNING, FOREVER, format_duration
 from slackwater.runners import counts
 from slackwater.runners.operator_graph import OperatorGraph, build_operators
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, SourceActivity
@@ -212,7 +212,14 @@ class Shard:
 
     def why(self) -> str:
         """Why the steps are complete no further, as text."""
-        return reasons_of(self._graph, self.look_again_at)
+        return reasons_of(self._graph, self.look_again_at, self._assumed())
+
+    def _assumed(self) -> dict[Step, str]:
+        """What the timeout assumes, at the ways in that nothing else punctuates."""
+        if self._idle_timeout is None:
+            return {}
+        words = f"a source that is silent for {format_duration(self._idle_timeout.timeout)} has nothing older"
+        return {step: words for step in self._entries if isinstance(step.operator, PunctuateOperator)}
 
     def duplicates(self) -> int:
         """How many rows have been left out as duplicates since the query began."""
