@@ -137,6 +137,10 @@ class PunctuateOperator(Operator[PunctuateState]):
         assert insert_only(batch), "a punctuated stream has no adjusts"
         if not len(batch):
             return NOTHING
+        if len(batch) == 1 and not batch.rows and self._preaggregate is None and self._windows is None:
+            return self._go_on(
+                replace(self._state, complete_before=max(self._state.complete_before, int(batch.start[0])))
+            )
         rows, *inputs = split_punctuations(batch)
         untimed = self._late_rows.untimed(rows.start)
         if untimed is None:
@@ -178,10 +182,14 @@ class PunctuateOperator(Operator[PunctuateState]):
         >>> [batch.last_punctuation() for batch in node.build("punctuate#1").advance_high_water(10).batches]
         [7]
         """
-        before, reached = self._state, max(self._state.high_water, high_water)
-        self._state = replace(before, high_water=reached, punctuated_high_water=reached, rows_since=0)
+        reached = max(self._state.high_water, high_water)
+        return self._go_on(replace(self._state, high_water=reached, punctuated_high_water=reached, rows_since=0))
+
+    def _go_on(self, state: PunctuateState) -> Emission:
+        """Remember that something was reached though no rows came, and punctuate the bands that it lets go on."""
+        before, self._state = self._state, state
         bounds = [
-            (self._bound(before, patience), self._bound(self._state, patience)) for patience in self._patiences.tolist()
+            (self._bound(before, patience), self._bound(state, patience)) for patience in self._patiences.tolist()
         ]
         none = EventBatch.inserts(self._schema.no_rows, _NO_ROWS)
         return _emission([(none.punctuation(now) if now > then else none,) for then, now in bounds])

@@ -9,35 +9,29 @@ Cost: O(rules) for each row, O(rules * sources) for each tick with rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from numba import boolean, int64, none, void
 
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.progress.estimates import learn
 from slackwater.kernels.progress.heartbeat_tables import (
+    GIVEN,
     HIGH_WATER,
     LAST_TICK,
     OVERALL,
     READ,
-    SOURCES,
     T1,
     TABLES,
+    HeartbeatTables,
 )
-from slackwater.kernels.progress.learnt_tables import CAME_BEFORE, LEARNT
-from slackwater.kernels.progress.take_in import (
-    any_counts,
-    compare_with_heartbeat,
-    note_own_heartbeats,
-    take_in,
-    take_many,
-)
+from slackwater.kernels.progress.learnt_tables import CAME_BEFORE, GIVEN_LEARNT, LEARNT, LearntTables
+from slackwater.kernels.progress.take_in import any_counts, note_own_heartbeats, take_tick
 from slackwater.kernels.progress.ticks import begin_tick, end_of_tick, finish_tick, next_tick
 from slackwater.kernels.saturating import LEAST
 
 if TYPE_CHECKING:
-    from slackwater.kernels.progress.heartbeat_tables import HeartbeatTables, Table
-    from slackwater.kernels.progress.learnt_tables import LearntTables
+    from slackwater.kernels.progress.heartbeat_tables import Table
 
 
 @kernel(void(TABLES, LEARNT, READ, READ, int64), inner=True)
@@ -72,7 +66,7 @@ def follow(
     is filled with how far the source of each row was complete when the row came, unless there is no room in it.
     """
     everything = tables.everything
-    found, row, counts, few = 0, 0, any_counts(tables.kinds), everything[SOURCES] // 4
+    found, row, counts = 0, 0, any_counts(tables.kinds)
     while row < len(times) or closes:
         tick = next_tick(everything, ticks, row)
         found = finish_tick(tables, learnt, tick, row, found, places, bounds)
@@ -83,20 +77,14 @@ def follow(
         note_own_heartbeats(codes, everything[OVERALL], tables.sources, row, min(stop, len(own)), own)
         if learnt is not None:
             _learn_rows(tables, learnt, codes[row:stop], times[row:stop], tick)
-        if counts or stop - row <= few:
-            for one in range(row, stop):
-                if times[one] != LEAST:
-                    compare_with_heartbeat(tables.sources, codes[one], times[one])
-                    take_in(tables, codes[one], times[one], 0, tick, counts)
-        else:
-            take_many(tables, codes[row:stop], times[row:stop], tick)
+        take_tick(tables, codes[row:stop], times[row:stop], tick, counts)
         row = stop
     return found
 
 
-@kernel(int64(TABLES, *_COLUMNS))
+@kernel(int64(GIVEN, *_COLUMNS))
 def follow_arrivals(
-    tables: HeartbeatTables,
+    given: tuple[Table, ...],
     ticks: Table,
     codes: Table,
     times: Table,
@@ -106,13 +94,13 @@ def follow_arrivals(
     own: Table,
 ) -> int:
     """Follow rows by declared bounds; see `follow`."""
-    return follow(tables, None, ticks, codes, times, closes, places, bounds, own)
+    return follow(HeartbeatTables(*given), None, ticks, codes, times, closes, places, bounds, own)
 
 
-@kernel(int64(TABLES, LEARNT, *_COLUMNS))
+@kernel(int64(GIVEN, GIVEN_LEARNT, *_COLUMNS))
 def follow_estimating(
-    tables: HeartbeatTables,
-    learnt: LearntTables,
+    given: tuple[Table, ...],
+    learnt: tuple[Any, ...],
     ticks: Table,
     codes: Table,
     times: Table,
@@ -122,4 +110,4 @@ def follow_estimating(
     own: Table,
 ) -> int:
     """Follow rows by bounds some of which are learnt from these very rows; see `follow`."""
-    return follow(tables, learnt, ticks, codes, times, closes, places, bounds, own)
+    return follow(HeartbeatTables(*given), LearntTables(*learnt), ticks, codes, times, closes, places, bounds, own)

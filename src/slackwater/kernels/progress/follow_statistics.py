@@ -12,21 +12,30 @@ Cost: O(rules) for each group, O(rules * sources) for each tick, O(1) for each r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from numba import boolean, int64, none, void
 
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.progress.estimates import learn
-from slackwater.kernels.progress.heartbeat_tables import HIGH_WATER, LAST_TICK, OVERALL, READ, T1, T2, TABLES
-from slackwater.kernels.progress.learnt_tables import CAME_BEFORE, LEARNT
+from slackwater.kernels.progress.heartbeat_tables import (
+    GIVEN,
+    HIGH_WATER,
+    LAST_TICK,
+    OVERALL,
+    READ,
+    T1,
+    T2,
+    TABLES,
+    HeartbeatTables,
+)
+from slackwater.kernels.progress.learnt_tables import CAME_BEFORE, GIVEN_LEARNT, LEARNT, LearntTables
 from slackwater.kernels.progress.take_in import any_counts, compare_with_heartbeat, note_own_heartbeats, take_in
 from slackwater.kernels.progress.ticks import begin_tick, end_of_tick, finish_tick, next_tick
 from slackwater.kernels.saturating import LEAST
 
 if TYPE_CHECKING:
-    from slackwater.kernels.progress.heartbeat_tables import HeartbeatTables, Table
-    from slackwater.kernels.progress.learnt_tables import LearntTables
+    from slackwater.kernels.progress.heartbeat_tables import Table
 
 
 @kernel(int64(READ, READ, READ, int64, int64, T2), inner=True)
@@ -99,9 +108,9 @@ def _follow(
     return found
 
 
-@kernel(int64(TABLES, *_COLUMNS))
+@kernel(int64(GIVEN, *_COLUMNS))
 def follow_statistics(
-    tables: HeartbeatTables,
+    given: tuple[Table, ...],
     ticks: Table,
     codes: Table,
     rows: Table,
@@ -116,14 +125,15 @@ def follow_statistics(
 ) -> int:
     """Follow groups by declared bounds; see `_follow`."""
     return _follow(
-        tables, None, ticks, codes, rows, newest, own_ticks, own_codes, own_times, closes, places, bounds, own
+        HeartbeatTables(*given), None, ticks, codes, rows, newest, own_ticks, own_codes, own_times, closes, places,
+        bounds, own,
     )  # fmt: skip
 
 
-@kernel(int64(TABLES, LEARNT, *_COLUMNS))
+@kernel(int64(GIVEN, GIVEN_LEARNT, *_COLUMNS))
 def estimate_statistics(
-    tables: HeartbeatTables,
-    learnt: LearntTables,
+    given: tuple[Table, ...],
+    learnt: tuple[Any, ...],
     ticks: Table,
     codes: Table,
     rows: Table,
@@ -138,5 +148,6 @@ def estimate_statistics(
 ) -> int:
     """Follow groups, whose rows have one time each, by bounds some of which are learnt from them; see `_follow`."""
     return _follow(
-        tables, learnt, ticks, codes, rows, times, own_ticks, own_codes, own_times, closes, places, bounds, own
+        HeartbeatTables(*given), LearntTables(*learnt), ticks, codes, rows, times, own_ticks, own_codes, own_times,
+        closes, places, bounds, own,
     )  # fmt: skip

@@ -118,5 +118,10 @@ class HeartbeatTables(NamedTuple):
 READ: Final = types.Array(int64, 1, "C", readonly=True)
 T1, T2, T3, T4 = int64[::1], int64[:, ::1], int64[:, :, ::1], int64[:, :, :, ::1]
 
-TABLES: Final = handed_as_one(HeartbeatTables, T1, T3, T2, T2, T3, T4, T3, T4)
+_KINDS: Final = (T1, T3, T2, T2, T3, T4, T3, T4)
+
+TABLES: Final = handed_as_one(HeartbeatTables, *_KINDS)
 """The tables as compiled loops know them."""
+
+GIVEN: Final = types.Tuple(_KINDS)
+"""The tables as Python hands them over: as a plain tuple."""

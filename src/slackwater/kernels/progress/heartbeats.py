@@ -165,7 +165,7 @@ def _bind(everything: Table, sources: Table) -> None:
         everything[OVERALL] = max(everything[OVERALL], overall)
 
 
-@kernel(void(TABLES, int64, int64))
+@kernel(void(TABLES, int64, int64), inner=True)
 def find_heartbeats(tables: HeartbeatTables, rules: int, now: int) -> None:
     """Find the heartbeats at the end of a tick by the first so many rules, and the least of them."""
     everything, sources = tables.everything, tables.sources

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from numba import float64
+from numba import float64, types
 
 from slackwater.kernels.compile import handed_as_one
 from slackwater.kernels.progress.heartbeat_tables import T1, T2
@@ -107,5 +107,10 @@ class LearntTables(NamedTuple):
 
 F1, F2, F3 = float64[::1], float64[:, ::1], float64[:, :, ::1]
 
-LEARNT: Final = handed_as_one(LearntTables, T1, F1, T1, T2, F3, F3, F2, T2)
+_KINDS: Final = (T1, F1, T1, T2, F3, F3, F2, T2)
+
+LEARNT: Final = handed_as_one(LearntTables, *_KINDS)
 """The tables as compiled loops know them."""
+
+GIVEN_LEARNT: Final = types.Tuple(_KINDS)
+"""The tables as Python hands them over: as a plain tuple."""

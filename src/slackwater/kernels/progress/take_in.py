@@ -133,38 +133,55 @@ def _mature(tables: HeartbeatTables, source: int, tick: int) -> None:
                 _note_own(tables, kind[DELAYED], source, tick, kind[SPACING], counted[place, source, 0])
 
 
+@kernel(void(TABLES, int64, int64), inner=True)
+def _note_senders(tables: HeartbeatTables, rule: int, tick: int) -> None:
+    """Note in the history of a rule, if it has one, how far its senders have come."""
+    kind = tables.kinds[rule]
+    if kind[HAS_HISTORY]:
+        history = tables.histories[rule]
+        there = note(history, kind[LENGTH], tick, kind[SPACING], 4)
+        kind[LENGTH] = there
+        history[there - 1, 1] = kind[FIRST]
+        history[there - 1, 2] = kind[FIRST_SENDER]
+        history[there - 1, 3] = kind[SECOND]
+
+
+@kernel(boolean(T1, int64, int64), inlined=True, inner=True)
+def _raise_furthest(kind: Table, source: int, value: int) -> bool:
+    """Let a sender of a rule be the furthest, or the second, if it has come so far; return whether it is."""
+    if value <= kind[SECOND]:
+        return False
+    if source == kind[FIRST_SENDER]:
+        if value <= kind[FIRST]:
+            return False
+        kind[FIRST] = value
+    elif value > kind[FIRST]:
+        kind[SECOND], kind[SECOND_SENDER] = kind[FIRST], kind[FIRST_SENDER]
+        kind[FIRST], kind[FIRST_SENDER] = value, source
+    else:
+        kind[SECOND], kind[SECOND_SENDER] = value, source
+    return True
+
+
 @kernel(void(TABLES, int64, int64, int64), inner=True)
-def _raise_senders(tables: HeartbeatTables, source: int, time: int, tick: int) -> None:
+def _note_sent(tables: HeartbeatTables, rule: int, source: int, tick: int) -> None:
+    """Note how far a source has come, for a rule about own rows that waits."""
+    kind = tables.kinds[rule]
+    if kind[DELAYED] != NONE and tables.rules[rule, DELTA, source] != NONE:
+        # Rules that count rows keep what they delay in the first place, and what was sent in the second.
+        place = kind[DELAYED] + (kind[COUNTS] != NONE)
+        _note_own(tables, place, source, tick, kind[SPACING], tables.sources[HIGH_WATER, source])
+
+
+@kernel(void(TABLES, int64, int64), inner=True)
+def _raise_senders(tables: HeartbeatTables, source: int, tick: int) -> None:
     """A source has come further: so may the furthest sender of every rule it sends in."""
     for rule in range(len(tables.kinds)):
-        kind, says = tables.kinds[rule], tables.rules[rule]
+        kind, ahead = tables.kinds[rule], tables.rules[rule, AHEAD, source]
         if kind[OWN]:
-            if kind[DELAYED] != NONE and says[DELTA, source] != NONE:
-                # Rules that count rows keep what they delay in the first place, and what was sent in the second.
-                _note_own(tables, kind[DELAYED] + (kind[COUNTS] != NONE), source, tick, kind[SPACING], time)
-            continue
-        ahead = says[AHEAD, source]
-        if ahead == NONE:
-            continue
-        value = minus(time, ahead)
-        if source == kind[FIRST_SENDER]:
-            if value <= kind[FIRST]:
-                continue
-            kind[FIRST] = value
-        elif value > kind[FIRST]:
-            kind[SECOND], kind[SECOND_SENDER] = kind[FIRST], kind[FIRST_SENDER]
-            kind[FIRST], kind[FIRST_SENDER] = value, source
-        elif value > kind[SECOND]:
-            kind[SECOND], kind[SECOND_SENDER] = value, source
-        else:
-            continue
-        if kind[HAS_HISTORY]:
-            history = tables.histories[rule]
-            there = note(history, kind[LENGTH], tick, kind[SPACING], 4)
-            kind[LENGTH] = there
-            history[there - 1, 1] = kind[FIRST]
-            history[there - 1, 2] = kind[FIRST_SENDER]
-            history[there - 1, 3] = kind[SECOND]
+            _note_sent(tables, rule, source, tick)
+        elif ahead != NONE and _raise_furthest(kind, source, minus(tables.sources[HIGH_WATER, source], ahead)):
+            _note_senders(tables, rule, tick)
 
 
 @kernel(void(TABLES, int64, int64, int64, int64, boolean), inner=True)
@@ -184,7 +201,7 @@ def take_in(tables: HeartbeatTables, source: int, time: int, more_rows: int, tic
         sources[HIGH_WATER, source] = time
         sources[HIGH_WATER_TICK, source] = tick
         everything[NEWEST] = max(everything[NEWEST], time)
-        _raise_senders(tables, source, time, tick)
+        _raise_senders(tables, source, tick)
 
 
 @kernel(void(T2, int64, int64), inner=True)
@@ -215,7 +232,7 @@ def note_own_heartbeats(codes: Table, overall: int, sources: Table, row: int, st
 
 
 @kernel(void(TABLES, READ, READ, int64), inner=True)
-def take_many(tables: HeartbeatTables, codes: Table, times: Table, tick: int) -> None:
+def _take_many(tables: HeartbeatTables, codes: Table, times: Table, tick: int) -> None:
     """Take in many rows of one tick, where no rule counts rows; senders are raised when all are in."""
     everything, sources = tables.everything, tables.sources
     heartbeats, water, water_tick = sources[HEARTBEAT], sources[HIGH_WATER], sources[HIGH_WATER_TICK]
@@ -235,15 +252,50 @@ def take_many(tables: HeartbeatTables, codes: Table, times: Table, tick: int) ->
     everything[NEWEST] = newest
     if any_row:
         everything[LAST_ARRIVAL] = tick
-    _raise_all(tables, tick)
+    raise_all(tables, tick)
+
+
+@kernel(void(TABLES, int64, int64), inner=True)
+def _raise_rule(tables: HeartbeatTables, rule: int, tick: int) -> None:
+    """Raise the furthest senders of a rule by all sources that have come further in a tick."""
+    kind, aheads, news = tables.kinds[rule], tables.rules[rule, AHEAD], False
+    water, water_tick = tables.sources[HIGH_WATER], tables.sources[HIGH_WATER_TICK]
+    for j in range(tables.everything[SOURCES]):
+        if water_tick[j] == tick and aheads[j] != NONE:
+            news |= _raise_furthest(kind, j, minus(water[j], aheads[j]))
+    if news:
+        # Several entries of one tick are one: only where the senders are at its end counts.
+        _note_senders(tables, rule, tick)
 
 
 @kernel(void(TABLES, int64), inner=True)
-def _raise_all(tables: HeartbeatTables, tick: int) -> None:
+def raise_all(tables: HeartbeatTables, tick: int) -> None:
     """Raise the senders that have come further in a tick, and wait for those who have come at all."""
-    sources = tables.sources
-    for j in range(tables.everything[SOURCES]):
-        if sources[LAST_TICK, j] == tick and sources[WAITED_FOR, j] == FROM_FIRST_ROW:
-            sources[WAITED_FOR, j] = ALWAYS
-        if sources[HIGH_WATER_TICK, j] == tick:
-            _raise_senders(tables, j, sources[HIGH_WATER, j], tick)
+    last, water_tick, waited_for = (
+        tables.sources[LAST_TICK],
+        tables.sources[HIGH_WATER_TICK],
+        tables.sources[WAITED_FOR],
+    )
+    count = tables.everything[SOURCES]
+    for j in range(count):
+        if waited_for[j] == FROM_FIRST_ROW and last[j] == tick:
+            waited_for[j] = ALWAYS
+    for rule in range(len(tables.kinds)):
+        if not tables.kinds[rule, OWN]:
+            _raise_rule(tables, rule, tick)
+        elif tables.kinds[rule, DELAYED] != NONE:
+            for j in range(count):
+                if water_tick[j] == tick:
+                    _note_sent(tables, rule, j, tick)
+
+
+@kernel(void(TABLES, READ, READ, int64, boolean), inner=True)
+def take_tick(tables: HeartbeatTables, codes: Table, times: Table, tick: int, counts: bool) -> None:
+    """Take in the rows of a tick, all at once if they are many; a row whose time is LEAST has none."""
+    if not counts and len(times) > tables.everything[SOURCES] // 4:
+        _take_many(tables, codes, times, tick)
+        return
+    for row in range(len(times)):
+        if times[row] != LEAST:
+            compare_with_heartbeat(tables.sources, codes[row], times[row])
+            take_in(tables, codes[row], times[row], 0, tick, counts)

@@ -9,7 +9,7 @@ that it is known which rows only an estimate made late.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from numba import int64, none, void
 
@@ -20,6 +20,7 @@ from slackwater.kernels.progress.heartbeat_tables import (
     BINDING,
     DELAY,
     EVALUATED,
+    GIVEN,
     HEARTBEAT,
     NONE,
     OVERALL,
@@ -33,6 +34,7 @@ from slackwater.kernels.progress.heartbeat_tables import (
     TICK,
     UNSEEN,
     WAIT,
+    HeartbeatTables,
 )
 from slackwater.kernels.progress.heartbeats import find_heartbeats, furthest
 from slackwater.kernels.progress.learnt_tables import (
@@ -43,13 +45,14 @@ from slackwater.kernels.progress.learnt_tables import (
     DECLARED_OVERALL,
     DECLARED_SENDER,
     DECLARED_SET_BY,
+    GIVEN_LEARNT,
     LEARNT,
+    LearntTables,
 )
 from slackwater.kernels.saturating import LEAST, minus, plus
 
 if TYPE_CHECKING:
-    from slackwater.kernels.progress.heartbeat_tables import HeartbeatTables, Table
-    from slackwater.kernels.progress.learnt_tables import LearntTables
+    from slackwater.kernels.progress.heartbeat_tables import Table
 
 
 @kernel(void(READ, int64, T1))
@@ -154,7 +157,13 @@ def begin_tick(tables: HeartbeatTables, learnt: LearntTables | None, tick: int) 
     everything[EVALUATED] = LEAST
 
 
-@kernel(void(TABLES, LEARNT, int64))
-def evaluate_estimating(tables: HeartbeatTables, learnt: LearntTables, now: int) -> None:
+@kernel(void(GIVEN, int64))
+def evaluate_declared(given: tuple[Table, ...], now: int) -> None:
+    """Find the heartbeats at the end of a tick without rows, where nothing is learnt."""
+    evaluate(HeartbeatTables(*given), None, now)
+
+
+@kernel(void(GIVEN, GIVEN_LEARNT, int64))
+def evaluate_estimating(given: tuple[Table, ...], learnt: tuple[Any, ...], now: int) -> None:
     """Find the heartbeats at the end of a tick without rows, where bounds are learnt."""
-    evaluate(tables, learnt, now)
+    evaluate(HeartbeatTables(*given), LearntTables(*learnt), now)

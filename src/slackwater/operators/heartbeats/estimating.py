@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from slackwater.kernels.progress import heartbeat_tables as kernel
 from slackwater.kernels.progress import learnt_tables as estimates
 from slackwater.kernels.progress.follow_arrivals import follow_estimating
@@ -28,7 +30,8 @@ from slackwater.progress.instants import BEGINNING
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from slackwater.operators.heartbeats.generator import Binding
+    from slackwater.operators.heartbeats.generator import Binding, Column
+    from slackwater.operators.heartbeats.source_words import Words
     from slackwater.operators.heartbeats.tables import HeartbeatState
     from slackwater.policies.bound_rules import Rules
     from slackwater.policies.per_source import SourceName
@@ -49,7 +52,6 @@ def generator_for(
 class EstimatingGenerator(HeartbeatGenerator):
     """Follows the arrivals of a stream, and learns how far behind its rows are.
 
-    >>> import numpy as np
     >>> from slackwater.policies.bound import Units
     >>> from slackwater.policies.bounds import Bounds
     >>> rules = Bounds.greatest().only("a").rules(Units(calendar=False, clock_calendar=False))
@@ -83,17 +85,21 @@ class EstimatingGenerator(HeartbeatGenerator):
             self._learnt.add(place, self._tables)
         return place
 
+    def follow_instant(self, tick: int, words: Words, times: Column) -> tuple[Column, Column]:
+        """Take in rows that all arrive in one tick, which is over then: each of them is learnt from."""
+        return self.follow(np.full(len(times), tick), words.places(), times, closes=True)
+
     def _follow(self, *columns: Any) -> int:
         assert self._learnt is not None
-        return follow_estimating(self._tables.all, self._learnt.all, *columns)
+        return follow_estimating(self._tables.given, self._learnt.given, *columns)
 
     def _follow_groups(self, *columns: Any) -> int:
         assert self._learnt is not None
-        return estimate_statistics(self._tables.all, self._learnt.all, *columns)
+        return estimate_statistics(self._tables.given, self._learnt.given, *columns)
 
     def _evaluate(self, tick: int) -> None:
         assert self._learnt is not None
-        evaluate_estimating(self._tables.all, self._learnt.all, tick)
+        evaluate_estimating(self._tables.given, self._learnt.given, tick)
 
     def _replay(self, *recorded: Any) -> None:
         assert self._learnt is not None

@@ -21,9 +21,10 @@ import numpy as np
 
 from slackwater.kernels.progress import heartbeat_tables as kernel
 from slackwater.kernels.progress.follow_arrivals import follow_arrivals
+from slackwater.kernels.progress.follow_instant import follow_instant
 from slackwater.kernels.progress.follow_statistics import follow_statistics
-from slackwater.kernels.progress.heartbeats import find_heartbeats
 from slackwater.kernels.progress.replay_arrivals import Replayed, replay_arrivals
+from slackwater.kernels.progress.ticks import evaluate_declared
 from slackwater.operators.heartbeats.tables import HeartbeatState, Tables
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.progress.saturating import later
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slackwater.operators.heartbeats.recording import Recording
+    from slackwater.operators.heartbeats.source_words import Words
     from slackwater.policies.bound_rules import Rules
     from slackwater.policies.per_source import SourceName
     from slackwater.progress.instants import Duration, Instant
@@ -149,14 +151,20 @@ class HeartbeatGenerator:
         # None of these is BEGINNING: they are where it rose.
         return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
 
+    def follow_instant(self, tick: int, words: Words, times: Column) -> tuple[Column, Column]:
+        """Take in rows that all arrive in one tick, which is over then; return as `follow` does."""
+        (places, found), codes = np.empty((2, 2), dtype=np.int64), np.empty(len(times), dtype=np.int64)
+        count = follow_instant(self._tables.given, tick, *words, times, codes, places, found)
+        return places[:count], np.minimum(found[:count], FOREVER - 2) + 1
+
     def _follow(self, *columns: Any) -> int:
-        return follow_arrivals(self._tables.all, *columns)
+        return follow_arrivals(self._tables.given, *columns)
 
     def _follow_groups(self, *columns: Any) -> int:
-        return follow_statistics(self._tables.all, *columns)
+        return follow_statistics(self._tables.given, *columns)
 
     def _evaluate(self, tick: int) -> None:
-        find_heartbeats(self._tables.all, len(self._tables.kinds), tick)
+        evaluate_declared(self._tables.given, tick)
 
     def _replay(self, *recorded: Any) -> None:
         replay_arrivals(self._tables.all, *recorded)

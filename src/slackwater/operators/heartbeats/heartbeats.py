@@ -14,7 +14,7 @@ Cost: that of the generator; nothing is held.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from slackwater.kernels.progress.ticks import ticks_of
 from slackwater.operators.emission import LATE, NOTHING, Emission
 from slackwater.operators.heartbeats.estimating import EstimatingGenerator, generator_for
 from slackwater.operators.heartbeats.learnt import LearntState
+from slackwater.operators.heartbeats.source_words import SourceWords
 from slackwater.operators.heartbeats.tables import HeartbeatState
 from slackwater.operators.late_rows import schema_with_bound
 from slackwater.operators.operator import Operator
@@ -128,6 +129,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         "_schema",
         "_settings",
         "_step",
+        "_words",
     )
     state_types = (HeartbeatsState, HeartbeatState, LearntState)
     ticks = True
@@ -146,6 +148,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         self._names = None if settings.origin is None else ReplicaNames(schema, settings.origin, step)
         learnt = None if resume is None else resume.generator
         self._generator = generator_for(settings.rules, settings.grid, learnt, self.key)
+        self._words = None if self._names is None else SourceWords(self._names, self._generator.places_of)
         self._ahead = 0 if resume is None else resume.ahead
         self._punctuated = BEGINNING if resume is None else resume.punctuated
         self._ahead_payload = ahead_payload
@@ -165,32 +168,42 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         rows, *inputs = split_punctuations(batch)
         if not len(batch):
             return NOTHING
-        arrivals = self._arrivals(rows)
+        # By the clock all rows arrive now, which only matters to those that may be ahead of it.
+        at_once = self._settings.arrived is None and self._words is not None
+        arrivals = _NOWHERE if at_once and self._settings.ahead is None else self._arrivals(rows)
         rows, arrivals, inputs[0], side = self._without_rows_ahead(rows, arrivals, inputs[0])
         if not rows.rows:
             return self._emission(rows, inputs[0], inputs[1], side)
-        places, bounds = self._generator.follow(
-            self._ticks(arrivals), self._sources(rows), rows.start, closes=self._settings.arrived is None
-        )
+        if at_once and self._words is not None:
+            words = self._words.of(rows.payload.column(self._settings.origin))
+            places, bounds = self._generator.follow_instant(self._instant(), words, rows.start)
+        else:
+            places, bounds = self._generator.follow(
+                self._ticks(arrivals), self._sources(rows), rows.start, closes=self._settings.arrived is None
+            )
         return self._emission(rows, *_together(inputs[0], inputs[1], places, bounds), side)
 
     def _ticks(self, arrivals: Times) -> Times:
         """The ticks of some arrivals, of which there is at least one."""
+        if self._settings.arrived is None:
+            return np.full(len(arrivals), self._instant())
         ticks = np.empty(len(arrivals), dtype=np.int64)
         ticks_of(arrivals, self._settings.grid, ticks)
-        if self._settings.arrived is None:
-            # A batch is an instant, however soon it follows another.
-            ticks[:] = max(int(ticks[0]), self._generator.tick + 1)
-            self._generator.begin(int(ticks[0]))
         return ticks
+
+    def _instant(self) -> int:
+        """Let the tick begin in which a batch arrives by the clock: one of its own, however soon after another."""
+        tick = max(self._now // self._settings.grid, self._generator.tick + 1)
+        self._generator.begin(tick)
+        return tick
 
     def _emission(self, rows: EventBatch, places: Times, bounds: Times, side: _Diverted) -> Emission:
         """Rows with those punctuations between them that are news."""
         reached = np.maximum.accumulate(np.concatenate([[self._punctuated], bounds]))
         news = reached[1:] > reached[:-1]
         self._punctuated = int(reached[-1])
-        sent = insert_punctuations(rows, places[news], bounds[news])
-        return Emission((sent,) if len(sent) else (), side)
+        sent = _punctuated(rows, places[news], bounds[news])
+        return Emission(tuple(one for one in sent if len(one)), side)
 
     def _arrivals(self, rows: EventBatch) -> Times:
         """When each row arrived; BEGINNING, for as soon as those before it, where nobody says."""
@@ -210,11 +223,8 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
 
     def places_of(self, origins: pa.Array) -> NDArray[np.int64]:
         """The places that sources have, which are named by the values of a column."""
-        assert self._names is not None
-        assert self._settings.origin is not None
-        named = pa.RecordBatch.from_arrays([origins], names=[self._settings.origin])
-        indices, number_of, names = self._names.indexed(named)
-        return self._generator.places_of(names)[number_of][indices]
+        assert self._words is not None
+        return self._words.of(origins).places()
 
     def arrivals_of(self, rows: EventBatch) -> Arrivals:
         """Who sent some rows, and when; for steps that follow the generator themselves."""
@@ -414,6 +424,16 @@ def _on_calendar(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind))
 
 
+def _punctuated(rows: EventBatch, places: Times, bounds: Times) -> tuple[EventBatch, ...]:
+    """Rows with punctuations; those before or behind many rows go by themselves, so that nothing is copied."""
+    if rows.rows < _MANY or ((places > 0) & (places < rows.rows)).any():
+        return (insert_punctuations(rows, places, bounds),)
+    none = EventBatch.inserts(rows.payload.slice(0, 0), _NOWHERE)
+    before, behind = bounds[places == 0], bounds[places > 0]
+    first, last = (insert_punctuations(none, np.zeros_like(some), some) for some in (before, behind))
+    return first, rows, last
+
+
 def _together(places: Times, bounds: Times, more_places: Times, more: Times) -> tuple[Times, Times]:
     """Punctuations of the input and those made here, in order of their places."""
     if not len(bounds):
@@ -422,6 +442,9 @@ def _together(places: Times, bounds: Times, more_places: Times, more: Times) -> 
     order = np.lexsort((both, both_places))
     return both_places[order], both[order]
 
+
+_MANY: Final = 4_096
+"""From so many rows on to copy their times costs more than to hand on a batch of its own."""
 
 _NOWHERE: Times = np.empty(0, dtype=np.int64)
 _AT_THE_START: Times = np.zeros(1, dtype=np.int64)

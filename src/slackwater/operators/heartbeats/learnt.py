@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -130,6 +130,11 @@ class Learnt:
     def apply(self, place: int, tables: Tables) -> None:
         """Let what was learnt hold for a source."""
         apply_learnt(tables.all, self.all, place)
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """The same as a plain tuple, which is handed over faster."""
+        return tuple(self.all)
 
     @property
     def all(self) -> kernel.LearntTables:

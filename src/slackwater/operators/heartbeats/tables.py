@@ -58,6 +58,7 @@ class Tables:
         "counted",
         "delayed",
         "everything",
+        "given",
         "histories",
         "kinds",
         "queues",
@@ -79,6 +80,7 @@ class Tables:
         self.room = _FIRST_ROOM
         self.says, self.sources, self.delayed, self.counted, self.queues = self._by_source(self.room)
         self.all = self._together()
+        self.given = tuple(self.all)
 
     def _by_source(self, room: int) -> tuple[Column, Column, Column, Column, Column]:
         """Tables for so many sources."""
@@ -105,6 +107,7 @@ class Tables:
         self.says, (self.sources, self.delayed, self.counted, self.queues) = says, after
         self.room *= 2
         self.all = self._together()
+        self.given = tuple(self.all)
 
     def _together(self) -> HeartbeatTables:
         """All tables, to be handed to compiled loops as one."""

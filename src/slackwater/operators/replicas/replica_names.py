@@ -157,14 +157,22 @@ class ReplicaNames:
         indices, number_of, names = self.indexed(payload)
         return number_of[indices], names
 
+    def encoded(self, column: pa.Array) -> pa.DictionaryArray:
+        """A column as numbers of words, by a dictionary of the plain type; its own, if it has such a one."""
+        if pa.types.is_dictionary(column.type) and column.dictionary.type == self._plain.types[0]:
+            return column
+        return column.cast(self._plain.types[0]).dictionary_encode(null_encoding="encode")
+
+    def spelled_words(self, dictionary: pa.Array) -> list[ReplicaName]:
+        """The names that the words of a dictionary stand for, and behind them that of null."""
+        values = self._codec.encode(pa.RecordBatch.from_arrays([_with_null(dictionary)], schema=self._plain))
+        data, ends = values.data.tobytes(), values.offsets.tolist()
+        return [data[first:stop] for first, stop in pairwise(ends)]
+
     def indexed(self, payload: pa.RecordBatch) -> tuple[NDArray[Any], NDArray[np.int64], list[ReplicaName]]:
         """An index for each row, the number that each index stands for, and the name of each number."""
-        column = payload.column(self._by)
-        if not (pa.types.is_dictionary(column.type) and column.dictionary.type == self._plain.types[0]):
-            column = column.cast(self._plain.types[0]).dictionary_encode(null_encoding="encode")
-        values = self._codec.encode(pa.RecordBatch.from_arrays([_with_null(column.dictionary)], schema=self._plain))
-        data, ends = values.data.tobytes(), values.offsets.tolist()
-        spelled = [data[first:stop] for first, stop in pairwise(ends)]
+        column = self.encoded(payload.column(self._by))
+        spelled = self.spelled_words(column.dictionary)
         indices = (
             column.indices.fill_null(len(spelled) - 1) if column.indices.null_count else column.indices
         ).to_numpy()
