@@ -36,6 +36,12 @@ def handed_as_one(values: type[tuple[Any, ...]], *kinds: Any) -> Any:
     return of.NamedUniTuple(kinds[0], len(kinds), values) if alike else of.NamedTuple(kinds, values)
 
 
+def plain_tuple(*kinds: Any) -> Any:
+    """The type of a plain tuple with values of these types, for signatures."""
+    of: Any = types
+    return of.BaseTuple.from_types(kinds)
+
+
 def kernel(
     *signatures: Any, makes_arrays: bool = False, inlined: bool = False, inner: bool = False
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from numba import boolean, int32, int64, types, void
 
-from slackwater.kernels.compile import kernel
+from slackwater.kernels.compile import kernel, plain_tuple
 from slackwater.kernels.progress.heartbeat_tables import (
     GIVEN,
     HEARTBEAT,
@@ -68,7 +68,7 @@ def look_up(words: Words, place_of: Table, codes: Table) -> bool:
     return least > NOWHERE
 
 
-@kernel(types.UniTuple(int64, 2)(READ), inner=True)
+@kernel(plain_tuple(int64, int64)(READ), inner=True)
 def _ends(times: Table) -> tuple[int, int]:
     """The least and the greatest of some times."""
     least, greatest = GREATEST, LEAST
@@ -97,7 +97,7 @@ def _breaks_nothing(tables: HeartbeatTables, times: Table, block: int, newest: T
     return True
 
 
-@kernel(types.UniTuple(int64, 2)(TABLES, int64), inner=True)
+@kernel(plain_tuple(int64, int64)(TABLES, int64), inner=True)
 def _seen(tables: HeartbeatTables, tick: int) -> tuple[int, int]:
     """How many sources have come in a tick, and how far the least of them has come."""
     last, water, seen, least = tables.sources[LAST_TICK], tables.sources[HIGH_WATER], 0, GREATEST

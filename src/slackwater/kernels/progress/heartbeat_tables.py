@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from numba import int64, types
 
-from slackwater.kernels.compile import handed_as_one
+from slackwater.kernels.compile import handed_as_one, plain_tuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,5 +123,5 @@ _KINDS: Final = (T1, T3, T2, T2, T3, T4, T3, T4)
 TABLES: Final = handed_as_one(HeartbeatTables, *_KINDS)
 """The tables as compiled loops know them."""
 
-GIVEN: Final = types.Tuple(_KINDS)
+GIVEN: Final = plain_tuple(*_KINDS)
 """The tables as Python hands them over: as a plain tuple."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from numba import float64, types
+from numba import float64
 
-from slackwater.kernels.compile import handed_as_one
+from slackwater.kernels.compile import handed_as_one, plain_tuple
 from slackwater.kernels.progress.heartbeat_tables import T1, T2
 
 if TYPE_CHECKING:
@@ -112,5 +112,5 @@ _KINDS: Final = (T1, F1, T1, T2, F3, F3, F2, T2)
 LEARNT: Final = handed_as_one(LearntTables, *_KINDS)
 """The tables as compiled loops know them."""
 
-GIVEN_LEARNT: Final = types.Tuple(_KINDS)
+GIVEN_LEARNT: Final = plain_tuple(*_KINDS)
 """The tables as Python hands them over: as a plain tuple."""
