@@ -120,6 +120,16 @@ def test_the_last_rows_go_out_in_a_lull() -> None:
     assert why.ground is sw.Grounds.ASSUMED
 
 
+def test_what_silence_lets_go_is_not_counted_as_held() -> None:
+    """Neither in the counters nor in progress()."""
+    running = _Running(_DELAY)
+    running.at(1, blue=[0, 1])
+    assert running.counters().buffered == 2
+    assert running.at(9) == [0, 1]
+    assert running.counters().buffered == 0
+    assert running.query.progress().held == {}
+
+
 def test_an_idle_leader_is_not_waited_for_and_its_backlog_is_not_late() -> None:
     """After 10s without a row it is assumed to have nothing older; when it has, all are copies of what went out."""
     running = _Running(sw.Bounds.in_order() & sw.Bounds.idle("10s"))

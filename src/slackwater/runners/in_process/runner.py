@@ -188,6 +188,7 @@ class InProcessRunner:
             now = self._clock.now()
             for step in [step for step, at in wakes(graph) if at <= now]:
                 graph.release(step, step.operator.on_wake(now))
+                step.counters.buffered = step.operator.buffered()
                 self._executor.run_all()
         return graph.moved
 
