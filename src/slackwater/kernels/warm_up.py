@@ -1,0 +1,67 @@
+"""Compiles all loops ahead, so that no query waits for it: for images, and before many processes start at once.
+
+    python -m slackwater.kernels.warm_up [JOBS]
+
+Machine code is kept where it is looked for (`code_cache.py`). What is there already is left as it is. Files of loops
+are shared out among so many processes, two by default: loops that call each other mostly lie in one file.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from numba.core.dispatcher import Dispatcher
+
+import slackwater.kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def modules_of_loops() -> list[str]:
+    """The names of all files of loops.
+
+    >>> "slackwater.kernels.progress.past_grid" in modules_of_loops()
+    True
+    """
+    package = slackwater.kernels
+    found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    return sorted(module.name for module in found if not module.ispkg and module.name != __name__)
+
+
+def compile_loops(modules: Iterable[str]) -> int:
+    """Compile the loops of some files that Python calls, and with them those that they call; return how many.
+
+    >>> compile_loops(["slackwater.kernels.progress.past_grid"])
+    1
+    """
+    compiled = 0
+    for name in modules:
+        for loop in vars(import_module(name)).values():
+            if isinstance(loop, Dispatcher) and loop.__module__ == name and not _is_inner(loop):
+                compile_as_signed: Any = loop.compile  # by its own signature, whatever it is called with
+                compile_as_signed(())
+                compiled += 1
+    return compiled
+
+
+def _is_inner(loop: Any) -> bool:
+    """Whether only other loops call it, with which it is compiled."""
+    return bool(loop.targetoptions.get("no_cpython_wrapper"))
+
+
+def main(jobs: int = 2) -> int:
+    """Share files out among processes; return the number of those that failed."""
+    code = f"import sys; from {__name__} import compile_loops; compile_loops(sys.argv[1:])"
+    modules = modules_of_loops()
+    parts = [modules[number::jobs] for number in range(jobs)]
+    running = [subprocess.Popen([sys.executable, "-c", code, *part]) for part in parts]  # noqa: S603 - our own words
+    return sum(process.wait() != 0 for process in running)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:2])))
