@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -332,6 +333,27 @@ def test_statistics_arrive_as_they_were_sent(groups: list[Any], ahead: list[Any]
     read = statistics_of_rows(statistics_as_rows(sent))
     assert (read.names, read.now, read.by_time) == (sent.names, sent.now, by_time)
     assert (read.groups.tolist(), read.perhaps_ahead.tolist()) == (sent.groups.tolist(), sent.perhaps_ahead.tolist())
+
+
+_COUNTED = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), _NUMBERS, st.integers(0, 3), _NUMBERS), max_size=12)
+_NEAR = st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(0, 2), st.integers(0, 3), st.integers(0, 3))
+
+
+@given(st.lists(_COUNTED | st.lists(_NEAR, max_size=12), min_size=1, max_size=3), _RANDOM)
+def test_rows_of_all_tasks_are_put_in_order_of_tick_time_and_name(tasks: list[list[Any]], rng: Random) -> None:
+    """Whatever order tasks come in, and however far apart times are: one group for each, with all its rows."""
+    expected: Counter[tuple[int, int, bytes]] = Counter()
+    parts = []
+    for rows in tasks:
+        names = tuple(rng.sample([b"a", b"b", b"c"], 3))
+        groups = np.array([[names.index(who), *numbers] for who, *numbers in rows], dtype=np.int64).reshape(-1, 4).T
+        parts.append(ArrivalStatistics(names, 0, groups, by_time=True))
+        expected.update({(tick, time, who): 0 for who, tick, _, time in rows})
+        for who, tick, count, time in rows:
+            expected[tick, time, who] += count
+    found = ArrivalStatistics.together(parts)
+    together = [(tick, time, found.names[code], count) for code, tick, count, time in found.groups.T.tolist()]
+    assert together == [(*group, expected[group]) for group in sorted(expected)]
 
 
 def test_what_is_sent_of_a_row_is_a_few_bytes() -> None:
