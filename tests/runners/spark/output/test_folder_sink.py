@@ -18,6 +18,8 @@ import pytest
 import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.runners import spark as on_spark
+from slackwater.runners.spark.checkpoint.ownership import Run
+from slackwater.runners.spark.output.folder_sink import OwnedFolder, Stretch, next_stretch
 from slackwater.runners.spark.storage.files import files_at
 from slackwater.runners.spark.storage.places import Place
 
@@ -124,6 +126,15 @@ def test_another_query_does_not_overwrite_a_folder_but_may_adopt_it(session: Spa
 
 def _json(path: Path) -> Any:
     return json.loads(path.read_text())
+
+
+def test_batches_of_a_query_that_took_its_folder_back_stand_behind_those_of_the_other() -> None:
+    """What it wrote before stays under the numbers it has."""
+    stretches = (Stretch("a", first=0, number=0), Stretch("b", first=0, number=2))
+    stretches = (*stretches, next_stretch(stretches, "a", number=5))
+    run = Run("a", "run", 3, {}, Place.written("/checkpoint"))
+    owned = OwnedFolder(on_spark.FolderSink("/out"), Place.written("/out"), run, stretches)
+    assert [owned.number_of(batch) for batch in range(5)] == [0, 1, 5, 6, 7]
 
 
 @pytest.mark.long
