@@ -8,8 +8,8 @@ they are few; else they lie elsewhere. What is too old lies at the tail of the r
 
 A place in the hash table holds a part of the hash of a key and, of the number of its original, as much as the ring
 needs. Where a key belongs follows from that part of its hash alone: so what was forgotten is swept out of the table,
-and a larger table is filled, place after place, without a look at any key. A place whose original was forgotten stays
-taken until then; whose it was is not asked.
+and a larger table is filled, place after place, without a look at any key. That is done whenever something is
+forgotten: whatever stands in the table is remembered.
 
 There are twice as many places as lines: then the table never needs room before the ring does. Loops stop before a row
 for which there may be no room, and are called again when there is.
@@ -118,7 +118,7 @@ def find_firsts(
             break
         _read_ahead(table, lines, width, ring, mask, hashes, row)
         time, code = times[row], _code(hashes[row])
-        at, line = _look_up(table, lines, width, ring, held, first, number - first, code, words, start, length)
+        at, line = _look_up(table, lines, width, ring, held, code, words, start, length)
         begun = lines[max(line, 0) + TIME]
         # Unsigned, for the distance of two times need not fit a signed number.
         near = (line >= 0) & (uint64(time) - uint64(begun) <= uint64(within))
@@ -173,7 +173,7 @@ def find_lasts(
             break
         _read_ahead(table, lines, width, ring, mask, hashes, row)
         time, code = times[row], _code(hashes[row])
-        at, line = _look_up(table, lines, width, ring, held, first, number - first, code, words, start, length)
+        at, line = _look_up(table, lines, width, ring, held, code, words, start, length)
         fates[row] = KEPT
         if line < 0 or uint64(time) - uint64(lines[line + TIME]) > uint64(within):
             _remember(lines, (number & ring) * width, width, held, used, time, first_row + row, words, start, length)
@@ -210,7 +210,7 @@ def _read_ahead(table: Table, lines: Column, width: int, ring: int, mask: Any, h
 
 
 @kernel(
-    f"UniTuple(int64, 2)(uint64[::1], {_READ}, int64, int64, {_READ}, int64, int64, uint64, {_READ}, int64, int64)",
+    f"UniTuple(int64, 2)(uint64[::1], {_READ}, int64, int64, {_READ}, uint64, {_READ}, int64, int64)",
     inlined=True,
 )
 def _look_up(
@@ -219,8 +219,6 @@ def _look_up(
     width: int,
     ring: int,
     held: Column,
-    first: int,
-    known: int,
     code: Any,
     words: Column,
     start: int,
@@ -232,7 +230,7 @@ def _look_up(
     line = int64(-1)
     entry = table[at]
     while entry != uint64(0):
-        if entry >> uint64(_HALF) == code and ((entry - uint64(first)) & uint64(_NUMBER)) < uint64(known):
+        if entry >> uint64(_HALF) == code:
             one = (int64(entry) & ring) * width
             if lines[one + LENGTH] == length:
                 if length > width - WORDS:
@@ -387,8 +385,7 @@ def write_lines(
     for i in range(len(times)):
         start, length = offsets[i], offsets[i + 1] - offsets[i]
         code, number = _code(hash_event(0, words, start, length)), marks[NEXT]
-        known = number - marks[FIRST]
-        at, _ = _look_up(table, lines, width, ring, held, marks[FIRST], known, code, words, start, length)
+        at, _ = _look_up(table, lines, width, ring, held, code, words, start, length)
         _remember(lines, (number & ring) * width, width, held, marks[USED], times[i], NOBODY, words, start, length)
         table[at] = (code << uint64(_HALF)) | (uint64(number) & uint64(_NUMBER))
         marks[NEXT] += 1

@@ -184,8 +184,8 @@ class KnownKeys:
         room, known = len(self._by_line), number - first
         found = np.empty(known + 1, dtype=np.uint64)
         count = kernel.list_places(self._table, first, number, found)
-        # A quarter of the ring must have become free, or all of it would be looked through again soon.
-        if 4 * known <= 3 * room and (room <= _LEAST_ROOM or room < _TOO_ROOMY * known):
+        # Half of the ring must have become free, or all of it would be looked through again soon.
+        if 2 * known <= room and (room <= _LEAST_ROOM or room < _TOO_ROOMY * known):
             self._table[:] = 0
         else:
             lines = self._lines
