@@ -130,8 +130,8 @@ def _json(path: Path) -> Any:
 
 def test_batches_of_a_query_that_took_its_folder_back_stand_behind_those_of_the_other() -> None:
     """What it wrote before stays under the numbers it has."""
-    stretches = (Stretch("a", first=0, number=0), Stretch("b", first=0, number=2))
-    stretches = (*stretches, next_stretch(stretches, "a", number=5))
+    before = (Stretch("a", first=0, number=0), Stretch("b", first=0, number=2))
+    stretches = (*before, next_stretch(before, "a", number=5))
     run = Run("a", "run", 3, {}, Place.written("/checkpoint"))
     owned = OwnedFolder(on_spark.FolderSink("/out"), Place.written("/out"), run, stretches)
     assert [owned.number_of(batch) for batch in range(5)] == [0, 1, 5, 6, 7]
