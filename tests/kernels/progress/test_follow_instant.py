@@ -75,3 +75,23 @@ def test_blocks_that_move_nothing_are_skipped_only_where_they_may_be() -> None:
     generator.follow_instant(2, words, np.arange(5_000, 10_000))
     newest = generator.snapshot().sources.reshape(-1, 3)[0]
     assert newest.tolist()[1:] == [9_999, 5_000]
+
+
+def test_the_newest_row_of_a_source_may_stand_anywhere() -> None:
+    """Times that fall slowly, so that every block is a little newer than the one behind it."""
+    generator = generator_for(sw.Bounds.sensors(10_000).only("a", "b").rules(_UNITS))
+    words = Words(np.arange(5_000, dtype=np.int32) % 2, generator.places_of("ab"))
+    generator.follow_instant(1, words, 5_000 - np.arange(5_000) // 50)
+    assert (generator.newest, generator.snapshot().sources.reshape(-1, 3)[0].tolist()[1:]) == (5_000, [5_000, 5_000])
+
+
+@pytest.mark.parametrize(("behind", "broken"), [(0, {"b": 1}), (1, {"b": 1}), (-1, {})])
+def test_a_row_that_breaks_a_bound_is_found_among_many(behind: int, broken: dict[str, int]) -> None:
+    """One at the heartbeat of its source, or just behind it; the next is none."""
+    generator = generator_for(sw.Bounds.sensors(10).only("a", "b").rules(_UNITS))
+    words = Words(np.arange(5_000, dtype=np.int32) % 2, generator.places_of("ab"))
+    generator.follow_instant(1, words, np.full(5_000, 900))
+    times = np.full(5_000, 1_000)
+    times[2_501] = generator.heartbeats()["b"] - behind
+    generator.follow_instant(2, words, times)
+    assert {name: rows for name, (rows, _, _) in generator.violations().items()} == broken
