@@ -6,12 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slackwater.kernels import warm_up
-
-if TYPE_CHECKING:
-    import pytest
 
 _ONE = "slackwater.kernels.progress.past_grid"
 
@@ -37,7 +33,11 @@ def test_what_is_compiled_ahead_is_not_compiled_again(tmp_path: Path) -> None:
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.nb?")} == kept
 
 
-def test_a_process_that_fails_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command fails with it."""
-    monkeypatch.setattr(warm_up, "modules_of_loops", lambda: [_ONE, "no.such.module"])
-    assert warm_up.main(2) == 1
+def test_it_is_a_command(tmp_path: Path) -> None:
+    """As images and `make` call it, here for one file; a process that fails makes it fail."""
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    for module, status in ((_ONE, 0), ("no.such.module", 1)):
+        command = [sys.executable, "-m", warm_up.__name__, "1", module]
+        done = subprocess.run(command, env=env, check=False, capture_output=True)  # noqa: S603 - our own words
+        assert done.returncode == status, done.stderr
+    assert list(tmp_path.rglob("*.nbc"))

@@ -173,12 +173,10 @@ def _check_why(
 
 
 def _check_when(query: sw.Query, moves_next_at: int | None) -> None:
-    """In silence nothing moves before the instant that it names, and something does only if it names one.
-
-    It may name one at which rows are no longer under way, and turn out not to matter. Waits of more than 64 ticks are
-    late by a 64th, at most.
-    """
+    """In silence more is complete at the instant that it names. Waits of more than 64 ticks are late by a 64th."""
     (why,) = query.why()
+    assert (why.moves_next_at is None) == (moves_next_at is None)
     if moves_next_at is not None:
         assert why.moves_next_at is not None
-        assert why.moves_next_at <= moves_next_at * _SECOND + _UNDER_WAY * _SECOND // 64
+        late = why.moves_next_at - moves_next_at * _SECOND
+        assert -_SECOND < late <= _UNDER_WAY * _SECOND // 64

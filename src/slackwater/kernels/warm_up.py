@@ -1,6 +1,6 @@
 """Compiles all loops ahead, so that no query waits for it: for images, and before many processes start at once.
 
-    python -m slackwater.kernels.warm_up [JOBS]
+    python -m slackwater.kernels.warm_up [JOBS [MODULE ...]]
 
 Machine code is kept where it is looked for (`code_cache.py`). What is there already is left as it is. Files of loops
 are shared out among so many processes, two by default: loops that call each other mostly lie in one file.
@@ -12,7 +12,7 @@ import pkgutil
 import subprocess
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from numba.core.dispatcher import Dispatcher
 
@@ -20,6 +20,10 @@ import slackwater.kernels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+_HERE: Final = "slackwater.kernels.warm_up"
+"""This module, which has another name when it is run."""
 
 
 def modules_of_loops() -> list[str]:
@@ -30,7 +34,7 @@ def modules_of_loops() -> list[str]:
     """
     package = slackwater.kernels
     found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-    return sorted(module.name for module in found if not module.ispkg and module.name != __name__)
+    return sorted(module.name for module in found if not module.ispkg and module.name != _HERE)
 
 
 def compile_loops(modules: Iterable[str]) -> int:
@@ -54,14 +58,14 @@ def _is_inner(loop: Any) -> bool:
     return bool(loop.targetoptions.get("no_cpython_wrapper"))
 
 
-def main(jobs: int = 2) -> int:
-    """Share files out among processes; return the number of those that failed."""
-    code = f"import sys; from {__name__} import compile_loops; compile_loops(sys.argv[1:])"
-    modules = modules_of_loops()
-    parts = [modules[number::jobs] for number in range(jobs)]
+def main(jobs: int = 2, *modules: str) -> int:
+    """Share files, or all there are, out among processes; return the number of those that failed."""
+    code = f"import sys; from {_HERE} import compile_loops; compile_loops(sys.argv[1:])"
+    shared = modules or modules_of_loops()
+    parts = [shared[number::jobs] for number in range(jobs)]
     running = [subprocess.Popen([sys.executable, "-c", code, *part]) for part in parts]  # noqa: S603 - our own words
     return sum(process.wait() != 0 for process in running)
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:2])))
+    sys.exit(main(*map(int, sys.argv[1:2]), *sys.argv[2:]))

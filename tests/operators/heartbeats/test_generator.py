@@ -146,3 +146,28 @@ def test_it_knows_whom_it_waits_for_and_when_that_moves(drawn: tuple[System, lis
             continue  # nothing that has come could wait any more
         for later in range(tick + 1, tick + 20 if following is None else following):
             assert silent.advance(later) == complete, (later, following)
+        rises = next((later for later in range(tick + 1, tick + 60) if silent.advance(later) > complete), None)
+        assert generator.rises_next_at() == rises
+        assert generator.complete_before == complete, "to look ahead moves nothing"
+
+
+def test_it_says_when_a_clock_will_have_passed_what_binds() -> None:
+    """Far behind its rows a delay by the clock moves nothing for long: the tick is found, not the next one."""
+    rules = (Bounds.in_order() & Bounds.delay(1_000)).only(0, 1).rules(_PLAIN)
+    generator = HeartbeatGenerator(rules)
+    generator.follow(*_columns(generator, [(10, 0, 5_000), (10, 1, 6_000)]), closes=True)
+    assert generator.moves_next_at() == 11
+    assert generator.rises_next_at() == 6_000
+    generator.advance(5_999)
+    assert generator.complete_before == 5_000
+    assert generator.advance(6_000) > 5_000
+
+
+def test_what_never_moves_is_never_named() -> None:
+    """A source that bounds name and that never sends holds up all others, whatever the clock shows."""
+    rules = (Bounds.in_order() & Bounds.sensors(5, latency=3)).only(0, 1).rules(_PLAIN)
+    generator = HeartbeatGenerator(rules)
+    generator.follow(*_columns(generator, [(10, 0, 50)]), closes=True)
+    assert generator.rises_next_at() is not None, "what is under way comes to hold"
+    generator.advance(1_000)
+    assert generator.rises_next_at() is None

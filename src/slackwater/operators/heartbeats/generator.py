@@ -14,6 +14,7 @@ Cost: O(rules) for each row, O(rules * sources) for each tick with rows; O(sourc
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
 _NOBODY: Final = object()
 """A name that nobody gave: what holds for all others holds for it."""
+
+_END_OF_CLOCKS: Final = 2**61
+"""A tick that no clock comes to."""
 
 NO_ROOM: Final = np.empty(0, dtype=np.int64)
 """Where nobody asks how far the source of each row was."""
@@ -305,6 +309,29 @@ class HeartbeatGenerator:
             by_clock = past_newest and self._tables.sources[kernel.DELAY, place] != kernel.NONE
             return self.tick + pause if by_clock else None
         return self.any_moves_next_at(np.array([place]), pause)
+
+    def rises_next_at(self) -> int | None:
+        """The first tick at which the stream is complete further though no row comes; None if that is never.
+
+        Also None where it is complete past all rows, as nothing waits then. It is tried out on copies: heartbeats never
+        fall, so that between two ticks it can be searched for by halves.
+        """
+        first, before = self.moves_next_at(), self.complete_before
+        if first is None:
+            return None
+        ahead, low, high = self._copied(), first - 1, first
+        while ahead.advance(high) == before:
+            if high > _END_OF_CLOCKS:
+                return None
+            low, high = high, high + 2 * (high - low)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._copied().advance(middle) > before else (middle, high)
+        return high
+
+    def _copied(self) -> HeartbeatGenerator:
+        """One that goes on by itself."""
+        return deepcopy(self, {id(self._rules): self._rules})
 
     def may_be_waited_for(self, lasting: Duration = 0) -> Column:
         """The places of sources of which something may wait: complete no further than so long past their newest row."""

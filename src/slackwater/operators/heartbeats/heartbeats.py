@@ -329,7 +329,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
     def why(self) -> Why | None:
         """Which source the others wait for, by which bound, and when that moves."""
         settings, generator = self._settings, self._generator
-        found, tick = generator.binding(), generator.moves_next_at()
+        found, tick = generator.binding(), generator.rises_next_at()
         ground, rule = (Grounds.NOTHING, "") if found is None else self._ground_of(found)
         known = found is not None and found.sender is not None
         return Why(
