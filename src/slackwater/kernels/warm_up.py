@@ -68,4 +68,5 @@ def main(jobs: int = 2, *modules: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:2]), *sys.argv[2:]))
+    jobs, *modules = sys.argv[1:] or ["2"]
+    sys.exit(main(int(jobs), *modules))
