@@ -252,7 +252,7 @@ def _cut_off_on_spark(kept: dict[str, Any]) -> None:
     drawn = kept["series"].get("cut off on Spark", {})
     if not drawn:
         return
-    title = "One of two sources is cut off, then sends all at once: rows counted on Spark"
+    title = "One of two sources is cut off for a while: rows counted on Spark"
     with picture("heartbeats_cut_off_on_spark", title, kept["machine"]) as axes:
         for name, counted in drawn.items():
             batches = range(1, len(counted) + 1)
