@@ -80,6 +80,13 @@ class Operator(ABC, Generic[StateT]):
         """Why the output is complete no further, for a step that decides it; None for one that does not."""
         return None
 
+    def goes_on_at(self) -> Instant | None:
+        """When its output will be complete further though no row comes, by the clock of arrivals; None if it will not.
+
+        It is looked for, and not known: asked where somebody wants to read it, and not in every micro-batch.
+        """
+        return None
+
     def held_back(self) -> int:
         """How many events wait for an input that has not come as far yet."""
         return 0

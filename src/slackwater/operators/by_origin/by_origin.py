@@ -273,6 +273,10 @@ class ByOriginOperator(Operator[ByOriginState]):
         """How many rows came at or behind the heartbeat of their own source."""
         return self._beats.broken_bounds()
 
+    def goes_on_at(self) -> Instant | None:
+        """When all sources together are complete further though no row comes."""
+        return self._beats.goes_on_at()
+
     def why(self) -> Why | None:
         """How far all sources are, and the slowest of those of which something waits."""
         why, generator, waiting = self._beats.why(), self._beats.generator, self._waiting()

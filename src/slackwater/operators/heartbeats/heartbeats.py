@@ -326,10 +326,15 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             for name, (rows, rule, time) in self._generator.violations().items()
         }
 
+    def goes_on_at(self) -> Instant | None:
+        """When the least heartbeat rises though no row comes."""
+        tick = self._generator.rises_next_at()
+        return None if tick is None else tick * self._settings.grid
+
     def why(self) -> Why | None:
-        """Which source the others wait for, by which bound, and when that moves."""
+        """Which source the others wait for, and by which bound."""
         settings, generator = self._settings, self._generator
-        found, tick = generator.binding(), generator.rises_next_at()
+        found = generator.binding()
         ground, rule = (Grounds.NOTHING, "") if found is None else self._ground_of(found)
         known = found is not None and found.sender is not None
         return Why(
@@ -342,7 +347,6 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
             sender=self.spelled(found.sender) if found is not None and known else None,
             time=BEGINNING if found is None else found.time,
             arrived=None if found is None or found.arrived is None else found.arrived * settings.grid,
-            moves_next_at=None if tick is None else tick * settings.grid,
             estimate=generator.observed() if isinstance(generator, EstimatingGenerator) else None,
             broken={source: str(one) for source, one in self.broken().items()},
             calendar=self._schema.calendar,

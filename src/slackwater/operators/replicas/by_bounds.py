@@ -273,6 +273,16 @@ class MergeByBoundsOperator(MergeByColumnOperator, FollowsArrivals):
         """For each replica that broke bounds: how often, and which it was at last."""
         return self._proofs.beats.broken()
 
+    def goes_on_at(self) -> Instant | None:
+        """When silence moves the output; None while a leader is ahead, whom heartbeats must pass first."""
+        return None if self._furthest_leader() is not None else self._proofs.beats.goes_on_at()
+
+    def _furthest_leader(self) -> int | None:
+        """The replica that leads the output further than heartbeats do; None if none does."""
+        complete = self._complete_before_each()
+        furthest = max(self.leaders(), key=lambda port: (complete[port], -port), default=None)
+        return None if furthest is None or complete[furthest] <= self._released_before else furthest
+
     def why(self) -> Why | None:
         """Who leads the output, or before which time nobody can send more; and what each replica goes by."""
         beats, complete = self._proofs.beats, self._complete_before_each()
@@ -287,11 +297,10 @@ class MergeByBoundsOperator(MergeByColumnOperator, FollowsArrivals):
             )
             for name, port in self._ports.items()
         )
-        furthest = max(self.leaders(), key=lambda port: (complete[port], -port), default=None)
-        if furthest is not None and complete[furthest] > self._released_before:
+        furthest = self._furthest_leader()
+        if furthest is not None:
             leader = origins[furthest]
-            # Heartbeats must pass it first before silence can move anything.
-            why = replace(why, source=None, sender=None, time=BEGINNING, arrived=None, moves_next_at=None)
+            why = replace(why, source=None, sender=None, time=BEGINNING, arrived=None)
             why = replace(why, ground=leader.ground, rule=f"{leader.origin}, which leads: {leader.rule}")
         shown = sorted(origins, key=lambda one: (-one.complete_before, one.origin))[:SHOWN_ORIGINS]
         more = len(origins) - len(shown)

@@ -305,7 +305,7 @@ class InProcessRunner:
             if why is not None:
                 behind = self._graph.steps_behind(step)
                 held = {one.name: rows for one in behind if (rows := one.operator.buffered())}
-                found.append(why.with_held(held))
+                found.append(replace(why.with_held(held), moves_next_at=step.operator.goes_on_at()))
         return tuple(found)
 
     def close(self) -> None:
