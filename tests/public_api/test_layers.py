@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -51,19 +52,54 @@ def _layer(file: Path) -> str:
     return file.relative_to(_ROOT).with_suffix("").parts[0]
 
 
-def _imports(file: Path) -> Iterator[str]:
-    """The dotted names that a file imports, those for type checkers and those inside functions included."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: imports are absolute"
-            assert node.module is not None
-            yield from (f"{node.module}.{name.name}" for name in node.names)
+class _Source(NamedTuple):
+    """What the source of a module says of it."""
+
+    imports: tuple[str, ...]
+    """The dotted names that it imports, those for type checkers and those inside functions included."""
+
+    clocks_read: tuple[str, ...]
+    docstring: str | None
+
+
+@functools.cache  # the tests below ask the same files for one thing after the other
+def _source(file: Path) -> _Source:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    imports = tuple(name for node in nodes for name in _imported(node, file))
+    return _Source(imports, tuple(ast.unparse(node) for node in nodes if _reads_a_clock(node)), ast.get_docstring(tree))
+
+
+def _imported(node: ast.AST, file: Path) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (name.name for name in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"{file}: imports are absolute"
+        assert node.module is not None
+        yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+_CLOCK_CALLS = {
+    "now",
+    "utcnow",
+    "today",
+    "time",
+    "time_ns",
+    "monotonic",
+    "monotonic_ns",
+    "perf_counter",
+    "perf_counter_ns",
+}
+
+
+def _reads_a_clock(node: ast.AST) -> bool:
+    if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+        return False
+    return node.value.id in {"datetime", "date", "time"} and node.attr in _CLOCK_CALLS
 
 
 def _imports_of(file: Path, package: str) -> bool:
-    return any(name == package or name.startswith(f"{package}.") for name in _imports(file))
+    return any(name == package or name.startswith(f"{package}.") for name in _source(file).imports)
 
 
 @pytest.mark.parametrize("file", _FILES, ids=lambda file: str(file.relative_to(_ROOT)))
@@ -72,7 +108,7 @@ def test_a_module_imports_only_from_layers_below_it(file: Path) -> None:
     layer = _layer(file)
     if layer in _ANYTHING:
         return
-    imported = {name.split(".")[1] for name in _imports(file) if name.startswith("slackwater.")}
+    imported = {name.split(".")[1] for name in _source(file).imports if name.startswith("slackwater.")}
     assert imported <= {layer, *_MAY_IMPORT[layer]}
 
 
@@ -108,32 +144,17 @@ def test_only_sources_import_streams() -> None:
     assert users - _ANYTHING <= {"streams", "sources"}
 
 
-_CLOCK_CALLS = {
-    "now",
-    "utcnow",
-    "today",
-    "time",
-    "time_ns",
-    "monotonic",
-    "monotonic_ns",
-    "perf_counter",
-    "perf_counter_ns",
-}
-
-
 @pytest.mark.parametrize("file", _FILES, ids=lambda file: str(file.relative_to(_ROOT)))
 def test_only_clocks_read_the_time(file: Path) -> None:
     """Elsewhere datetime is a type, never a clock."""
     if file == _ROOT / "progress" / "clock.py":
         return
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            assert not (node.value.id in {"datetime", "date", "time"} and node.attr in _CLOCK_CALLS), ast.unparse(node)
+    assert _source(file).clocks_read == ()
 
 
 @pytest.mark.parametrize("file", _FILES, ids=lambda file: str(file.relative_to(_ROOT)))
 def test_every_module_begins_with_a_sentence(file: Path) -> None:
     """A stranger learns from its first line what a file is for."""
-    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    docstring = _source(file).docstring
     assert docstring
     assert len(docstring.splitlines()[0]) > 20

@@ -124,7 +124,7 @@ def test_replicas_that_start_again_are_attached_on_their_own_sources_again_and_a
     """Two that go back in time by turns, one at a time; nobody needs a new source, and nothing is lost or doubled."""
     rng, live = Random(seed), _Live.ordered("blue", "green", **options)
     sent, most = [0, 0], 0
-    while min(sent) < 60:
+    while min(sent) < 30:
         who = rng.randrange(2)
         live.send(who, *range(sent[who], sent[who] + 5))
         sent[who] += 5

@@ -6,6 +6,7 @@ together. Here dictionaries are decoded, zeros and NaNs made one; `in_own_type` 
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -110,8 +111,9 @@ def _codes_of_groups(column: pa.Array) -> NDArray[np.int64]:
     return codes
 
 
+@functools.lru_cache(maxsize=128)
 def _can_group(kind: pa.DataType) -> bool:
-    # Arrow itself is asked: what it can group by grows from version to version.
+    # Arrow itself is asked, once for each type: what it can group by grows from version to version.
     if pa.types.is_nested(kind):
         return False
     try:

@@ -6,6 +6,7 @@ type that has no order.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -145,10 +146,18 @@ def _sum(column: str, kind: pa.DataType, step: str) -> tuple[Fold, pa.DataType]:
 
 
 def _refuse_unless_ordered(column: str, kind: pa.DataType, step: str) -> None:
+    if not _has_order(kind):
+        wanted = "a type whose values Arrow can order"
+        raise SchemaMismatch.wrong_type(step, column, kind, wanted, "cast the column with select() first")
+
+
+@functools.lru_cache(maxsize=128)
+def _has_order(kind: pa.DataType) -> bool:
+    # Arrow itself is asked, once for each type: the answer takes it longer than all else that is done for a recipe.
     try:
         values = pa.table({"group": pa.array([], pa.int64()), "value": pa.array([], comparable_type(kind))})
         pc.sort_indices(values, sort_keys=[("value", "descending")])
         values.group_by("group", use_threads=False).aggregate([("value", "max")])
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
-        wanted = "a type whose values Arrow can order"
-        raise SchemaMismatch.wrong_type(step, column, kind, wanted, "cast the column with select() first") from None
+        return False
+    return True
