@@ -73,6 +73,12 @@ def surroundings_of_killed(surroundings: Surroundings) -> Surroundings:
 
 
 _INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
+_FEW_PROCESSES = {
+    # The other one, which Spark takes by itself, asks `readlink` four times about every file that it writes.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
 _COMPILED = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
 
 
@@ -88,9 +94,12 @@ class _Sessions:
             self.stop()
             builder = SparkSession.builder.master(master)
             # What Spark does by itself is next to nothing here, and a query is run once: to compile it takes longer.
-            for name, value in _INTERPRETED.items():
+            for name, value in (_INTERPRETED | _FEW_PROCESSES).items():
                 builder = builder.config(name, value)
-            builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager")
+            builder = builder.config(
+                "spark.sql.streaming.checkpointFileManagerClass",
+                "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+            )
             builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
             self._now = master, builder.getOrCreate()
             self._now[1].sparkContext.setLogLevel("OFF")

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -97,6 +98,7 @@ def test_another_query_does_not_overwrite_a_folder_but_may_adopt_it(session: Spa
     _bring(tmp_path, [0])
     first = _run(session, tmp_path)
     before = _files(tmp_path / "out")
+    assert list(before) == ["batch_id=0/part-00000.parquet"]  # written by the driver
     with pytest.raises(PlanError, match=r"(?s)belongs to another query.*batches +1.*another folder.*adopt=") as refusal:
         _run(session, tmp_path, "anew")
     assert _files(tmp_path / "out") == before
@@ -301,13 +303,15 @@ def test_small_files_are_made_once_and_folders_moved_at_once(
     assert [name for name in files.names(f"{root}/a") if not name.endswith(".crc")] == ["owner"]
     assert files.names(f"{root}/nowhere") == []
     assert files.renames is (scheme != "s3a")
+    files.put(f"{root}/c/d/part", pa.py_buffer(b"\x00\xff"))
+    assert (tmp_path / "c/d/part").read_bytes() == b"\x00\xff"
     if files.renames:
         assert files.move(f"{root}/a", f"{root}/b")
         files.replace(f"{root}/a/owner", "fourth")
         assert not files.move(f"{root}/a", f"{root}/b")
         assert files.read(f"{root}/b/owner") == "third"
         assert not (tmp_path / "b/a").exists()
-    for name in ("a", "b", "nowhere"):
+    for name in ("a", "b", "c", "nowhere"):
         files.remove(f"{root}/{name}")
     assert list(tmp_path.iterdir()) == []
 

@@ -20,15 +20,19 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import pyarrow as pa
+
 from slackwater.errors import PlanError, RunError, Superseded, message
 from slackwater.runners.spark.checkpoint.ownership import HIDDEN, as_record, last_batch_begun, read_record
+from slackwater.runners.spark.output.driver_parquet import DriverParquet
 from slackwater.runners.spark.storage.files import writing_to
 from slackwater.runners.spark.storage.places import Place, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from slackwater.runners.spark.checkpoint.ownership import Run
     from slackwater.runners.spark.storage.files import Files
@@ -164,7 +168,8 @@ class Claim:
                 raise _other_owner(self.place, read_record(files.read(_owner_at(self.place)) or "", self.place))
             if files.renames:
                 files.remove(f"{self.place.address}/{HIDDEN}/staged")
-        return OwnedFolder(self.sink, self.place, self.run, self.stretches)
+        on_driver = DriverParquet.of(session, self.sink.format, self.sink.options) if files.renames else None
+        return OwnedFolder(self.sink, self.place, self.run, self.stretches, on_driver)
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,9 @@ class OwnedFolder:
     place: Place
     run: Run
     stretches: tuple[Stretch, ...]
+    on_driver: DriverParquet | None = None
+    """How the driver writes a few rows itself; None if only Spark can."""
+
     reads_once: ClassVar = True
     """Rows are asked for only once."""
 
@@ -198,11 +206,30 @@ class OwnedFolder:
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
         """Write a micro-batch that is not there yet."""
-        files, number = self.run.files(rows.sparkSession, self.place), self.number_of(batch_id)
+        writer = rows.write.mode("overwrite").format(self.sink.format).options(**self.sink.options)
+        self._write_by(lambda _, folder: writer.save(folder), rows.sparkSession, batch_id)
+
+    def write_few(self, tables: Sequence[pa.Table], columns: StructType, session: SparkSession, batch_id: int) -> bool:
+        """The same for a few rows that the driver has; say whether it was done. If not, it is left to Spark."""
+        data = None if self.on_driver is None else self.on_driver.file_of(tables, columns)
+        if data is None:
+            return False
+
+        def save(files: Files, folder: str) -> None:
+            with writing_to("the folder of a sink", self.place):
+                files.remove(folder)
+                files.put(f"{folder}/part-00000.parquet", data)
+                files.put(f"{folder}/_SUCCESS", pa.py_buffer(b""))  # as Spark does, for those who wait for it
+
+        self._write_by(save, session, batch_id)
+        return True
+
+    def _write_by(self, save: Callable[[Files, str], object], session: SparkSession, batch_id: int) -> None:
+        """Let files be written where nobody looks, and then appear; in place, if nothing can be moved."""
+        files, number = self.run.files(session, self.place), self.number_of(batch_id)
         batch = f"{self.place.address}/{_BATCH}{number}"
         staged = f"{self.place.address}/{HIDDEN}/staged/{self.run.run}-{batch_id}" if files.renames else batch
-        writer = rows.write.mode("overwrite").format(self.sink.format).options(**self.sink.options)
-        writer.save(staged)
+        save(files, staged)
         facts = as_record(query=self.run.query, run=self.run.run, batch=batch_id)
         files.replace(f"{staged}/{HIDDEN}/batch.json", facts)
         if files.renames:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, cast
+
+import pyarrow as pa
 
 from slackwater.errors import PlanError, message
 from slackwater.runners.spark.checkpoint.source_files import require_files
@@ -11,6 +13,7 @@ from slackwater.runners.spark.output.between_batches import BetweenBatches
 from slackwater.runners.spark.output.folder_sink import FolderSink
 from slackwater.runners.spark.output.unpacking import local_rows, rows_of_outputs
 from slackwater.runners.spark.shard.metrics import METRIC_COLUMNS, METRICS
+from slackwater.runners.spark.wire.arrow_bytes import from_buffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +35,8 @@ class Sink(Protocol):
     """Takes the rows of one output, micro-batch by micro-batch.
 
     After a crash Spark runs the last micro-batch again: a number that has been there before stands for the same rows. A
-    sink that has `has(session, batch_id)` is asked whether it took them, and if so is left alone.
+    sink that has `has(session, batch_id)` is asked whether it took them, and if so is left alone. One that has
+    `write_few(tables, columns, session, batch_id)` is offered few rows as Arrow tables, and says whether it took them.
     """
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
@@ -160,8 +164,7 @@ class WriteOutputs:
             if self.with_timers and not chunks:
                 return
             for binding in waiting:
-                few = _of_few(chunks, binding, kept.sparkSession)
-                _write(binding, _of_many(kept, binding) if few is None else few, batch_id)
+                _hand_over(kept, chunks, binding, batch_id)
         finally:
             kept.unpersist()
 
@@ -173,6 +176,16 @@ def _has(sink: Any, session: SparkSession, batch_id: int) -> bool:
 def _write(binding: SinkBinding, rows: DataFrame, batch_id: int) -> None:
     sink: Any = binding.sink
     sink.write(rows, batch_id)
+
+
+def _hand_over(kept: DataFrame, chunks: Sequence[_Chunk], binding: SinkBinding, batch_id: int) -> None:
+    """Let a sink take its rows: from the driver, if they are few and the sink can, and else from Spark."""
+    session, sink = kept.sparkSession, cast("Any", binding.sink)
+    few = _few(chunks, binding)
+    if few is None or binding.columns is None:
+        _write(binding, _of_many(kept, binding), batch_id)
+    elif not (hasattr(sink, "write_few") and sink.write_few(few, binding.columns, session, batch_id)):
+        _write(binding, local_rows(few, binding.columns, session), batch_id)
 
 
 class _Chunk(NamedTuple):
@@ -189,10 +202,10 @@ def _chunks(kept: DataFrame) -> list[_Chunk]:
     return [_Chunk(*row) for row in kept.selectExpr("output", "length(body)", small).collect()]
 
 
-def _of_few(chunks: Sequence[_Chunk], binding: SinkBinding, session: SparkSession) -> DataFrame | None:
+def _few(chunks: Sequence[_Chunk], binding: SinkBinding) -> list[pa.Table] | None:
     """The rows for a sink, if they are few; None if they are many.
 
-    To take a few rows to the driver and back costs less than a pass through Python workers.
+    To take a few rows to the driver costs less than a pass through Python workers.
     """
     if binding.columns is None:
         return None
@@ -200,7 +213,7 @@ def _of_few(chunks: Sequence[_Chunk], binding: SinkBinding, session: SparkSessio
     bodies = [chunk.body for chunk in its if chunk.body is not None]
     if len(bodies) < len(its) or sum(chunk.size for chunk in its) > _FEW_BYTES:
         return None
-    return local_rows(bodies, binding.columns, session)
+    return [pa.Table.from_batches([from_buffer(body)]) for body in bodies]
 
 
 def _of_many(released: DataFrame, binding: SinkBinding) -> DataFrame:

@@ -21,9 +21,8 @@ def rows_of_outputs(released: DataFrame, outputs: Sequence[str], schema: StructT
     return released.where(released["output"].isin(*outputs)).select("body").mapInArrow(_Unpack(), schema)
 
 
-def local_rows(bodies: Sequence[bytes], schema: StructType, session: SparkSession) -> DataFrame:
-    """The rows of some chunks as a frame that needs no Python worker: for rows that are few."""
-    tables = [pa.Table.from_batches([from_buffer(body)]) for body in bodies]
+def local_rows(tables: Sequence[pa.Table], schema: StructType, session: SparkSession) -> DataFrame:
+    """The rows of some tables as a frame that needs no Python worker: for rows that are few."""
     if not tables:
         return session.createDataFrame([], schema)  # an empty Arrow table has no types over Connect
     return session.createDataFrame(pa.concat_tables(tables))

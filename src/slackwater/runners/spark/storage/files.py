@@ -24,6 +24,7 @@ from slackwater.runners.spark.storage.places import LOCAL, Place
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 _MAKE_ROOM: Final = "make it writable, or make room; started again, the query goes on from its checkpoint"
@@ -49,6 +50,10 @@ class Files(Protocol):
 
     def replace(self, address: str, text: str) -> None:
         """Make a file, or put another in its place."""
+        ...
+
+    def put(self, address: str, data: pa.Buffer) -> None:
+        """Write a file where there is none; for folders that nobody reads before they are moved."""
         ...
 
     def names(self, folder: str) -> list[str]:
@@ -95,19 +100,26 @@ class LocalFiles:
         """Make a file, or put another in its place."""
         self._written(_local(address), text).replace(_local(address))
 
+    def put(self, address: str, data: pa.Buffer) -> None:
+        """Write a file where there is none, down to the disk."""
+        self._put(_local(address), data)
+
     def _written(self, beside: Path, text: str) -> Path:
         """Write to a new file beside one, down to the disk."""
-        beside.parent.mkdir(parents=True, exist_ok=True)
         path = beside.with_name(f".{beside.name}.{uuid.uuid4().hex}")
+        self._put(path, text.encode())
+        return path
+
+    def _put(self, path: Path, data: bytes | pa.Buffer) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
+            with path.open("xb") as file:
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError:
             path.unlink(missing_ok=True)
             raise
-        return path
 
     def names(self, folder: str) -> list[str]:
         """What a folder has in it; nothing, if it is not there."""
@@ -175,6 +187,10 @@ class SparkFiles:
         """Make a file, or put another in its place."""
         rows = self.session.createDataFrame([(text.replace("\n", " "),)], "value string")
         rows.coalesce(1).write.mode("overwrite").text(address)
+
+    def put(self, address: str, data: pa.Buffer) -> None:
+        """Refuse: Spark writes rows, not bytes."""
+        raise NotImplementedError(address)
 
     def names(self, folder: str) -> list[str]:
         """What a folder has in it, hidden things left out; nothing, if it is not there."""

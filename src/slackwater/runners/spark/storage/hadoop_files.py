@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 _MOVE_AT_ONCE: Final = frozenset({"file", "hdfs", "webhdfs", "viewfs", "abfs", "abfss", "ofs", "maprfs"})
@@ -43,16 +44,20 @@ class HadoopFiles:
             system, path = self._found(address)
             if system.exists(path):
                 return False
-            self._write(address, text)
+            self._write(address, text.encode())
             return True
         return self._move(self._written(address, text), address)
 
     def replace(self, address: str, text: str) -> None:
         """Make a file, or put another in its place."""
         if not self.renames:
-            self._write(address, text)
+            self._write(address, text.encode())
             return
         self._move(self._written(address, text), address, "OVERWRITE")
+
+    def put(self, address: str, data: pa.Buffer) -> None:
+        """Write a file where there is none."""
+        self._write(address, data.to_pybytes())
 
     def names(self, folder: str) -> list[str]:
         """What a folder has in it; nothing, if it is not there."""
@@ -72,17 +77,17 @@ class HadoopFiles:
         path = self._java.org.apache.hadoop.fs.Path(address)
         return path.getFileSystem(self._settings), path
 
-    def _write(self, address: str, text: str) -> None:
+    def _write(self, address: str, data: bytes) -> None:
         system, path = self._found(address)
         stream = system.create(path, True)
-        stream.write(bytearray(text, "utf-8"))
+        stream.write(bytearray(data))
         stream.close()
 
     def _written(self, address: str, text: str) -> str:
         """Write to a new file beside one."""
         folder, _, name = address.rpartition("/")
         beside = f"{folder}/.{name}.{uuid.uuid4().hex}"
-        self._write(beside, text)
+        self._write(beside, text.encode())
         return beside
 
     def _move(self, address: str, to: str, *how: str) -> bool:
