@@ -9,7 +9,7 @@ NAME    ?= all
 QUICK   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long loops check laws mutants bench figures format clean java
+.PHONY: help demo test test-long loops classes check laws mutants bench figures format clean java
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,13 +20,15 @@ demo: $(READY) ## join two very uneven live streams in order; then count a year 
 	@$(BIN)/python -u examples/flights_on_spark.py
 
 test: $(READY) ## ruff, mypy and all tests; in the end, how many of the lines they run
-	@$(MAKE) --no-print-directory -j 2 check $(CLASSES) loops
+	@$(MAKE) --no-print-directory -j 2 check loops
 	@$(BIN)/python -m pytest -q -n 2 --ignore tests/runners/spark --cov --cov-report=
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/runners/spark --cov --cov-append --cov-report=
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/runners/spark --cov --cov-append --cov-report=
 	@echo "coverage: $$($(BIN)/python -m coverage report --format=total --precision=1) % of the lines of src/slackwater"
 
 loops: $(READY) ## compile all loops ahead, each once: tests in two processes would compile many of them twice
 	@$(BIN)/python -m slackwater.kernels.warm_up
+
+classes: $(CLASSES) ## archive the classes that Spark loads: each Java of the tests then starts faster, which pays from the second run on
 
 check: $(READY) ## ruff and mypy only
 	@$(BIN)/ruff check .

@@ -62,6 +62,7 @@ def _assert_all_once(folder: Path, files: int) -> None:
 # ---- two at once -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_driver_that_was_thought_dead_is_refused_when_it_writes_again(
     session: SparkSession, tmp_path: Path, surroundings_of_killed: Callable[[Path], dict[str, str]]
 ) -> None:

@@ -216,7 +216,7 @@ def _window(window: Window) -> Callable[[Node], StepNode]:
 def connected(
     tmp_path_factory: pytest.TempPathFactory, surroundings: Callable[[Path], dict[str, str]]
 ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A process with a session of Spark Connect, which takes its time to start, and its folder."""
+    """A process with a session of Spark Connect, and its folder."""
     folder = tmp_path_factory.mktemp("connect")
     pq.write_table(_ROWS, folder / "rows.parquet")
     shared = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
@@ -231,8 +231,8 @@ def connected(
 
 
 @pytest.fixture(scope="module")
-def session(connected: object, session: SparkSession) -> SparkSession:  # noqa: ARG001
-    """A classic session, in a zone with daylight saving; the one of Spark Connect starts beside it."""
+def session(session: SparkSession) -> SparkSession:
+    """A classic session, in a zone with daylight saving."""
     session.conf.set("spark.sql.session.timeZone", _ZONE)
     return session
 
@@ -766,6 +766,7 @@ def _few_steps(source: SourceNode) -> dict[str, list[StepNode]]:
     }
 
 
+@pytest.mark.long
 def test_spark_connect_gives_the_same(connected: tuple[subprocess.Popen[bytes], Path]) -> None:
     """The same calls on a session that has no JVM in its process."""
     process, folder = connected
