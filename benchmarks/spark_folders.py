@@ -3,7 +3,8 @@
     python benchmarks/spark_folders.py
 
 In one session, on cached rows, round by round: `rows.write.parquet(folder)` against all that a micro-batch does
-for a folder: require_newest, has, write. What it costs at a start is not in it.
+for a folder: require_newest, has, write; and against the same where the driver has the rows, and writes them itself.
+What it costs at a start is not in it, nor how rows come to the driver.
 """
 
 from __future__ import annotations
@@ -37,19 +38,34 @@ def plainly(rows: DataFrame, folder: Path) -> Callable[[], None]:
 
 def owned(rows: DataFrame, folder: Path) -> Callable[[], None]:
     """The same as a query of this library does it."""
-    session, numbers = rows.sparkSession, itertools.count()
+    return _written(rows.sparkSession, f"{folder}/owned", lambda sink, number: sink.write(rows, number))
+
+
+def by_driver(rows: DataFrame, folder: Path) -> Callable[[], None]:
+    """The same, where the rows are few and the driver has them."""
+    session, tables = rows.sparkSession, [rows.toArrow()]
+
+    def write(sink: OwnedFolder, number: int) -> None:
+        assert sink.write_few(tables, rows.schema, session, number)
+
+    return _written(session, f"{folder}/by driver", write)
+
+
+def _written(session: SparkSession, folder: str, write: Callable[[OwnedFolder, int], None]) -> Callable[[], None]:
+    """All that is done for a micro-batch."""
+    numbers = itertools.count()
     run = next_run(session, place_of(session, f"{folder}/checkpoint"), {})
     run.write(session)
-    sink = FolderSink(f"{folder}/owned").claimed(session, run).take(session)
+    sink = FolderSink(f"{folder}/out").claimed(session, run).take(session)
     assert isinstance(sink, OwnedFolder)
 
-    def write() -> None:
+    def micro_batch() -> None:
         number = next(numbers)
         run.require_newest(session)
         assert not sink.has(session, number)
-        sink.write(rows, number)
+        write(sink, number)
 
-    return write
+    return micro_batch
 
 
 def looked_at(rows: DataFrame, folder: Path) -> Callable[[], None]:
@@ -72,7 +88,8 @@ def main() -> None:
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    print(f"{'rows':>9} {'Spark alone':>12} {'folder sink':>12} {'more':>8} {'of it reads':>12}   in milliseconds")
+    headings = f"{'Spark alone':>12} {'folder sink':>12} {'more':>8} {'of it reads':>12} {'by driver':>12}"
+    print(f"{'rows':>9} {headings}   in milliseconds")
     for size in SIZES:
         rows = session.range(0, size, 1, 2).selectExpr("id AS at", "id * 7 AS n", "CAST(id AS string) AS word").cache()
         rows.count()
@@ -81,10 +98,12 @@ def main() -> None:
                 "plain": plainly(rows, Path(folder)),
                 "owned": owned(rows, Path(folder)),
                 "look": looked_at(rows, Path(folder)),
+                "driver": by_driver(rows, Path(folder)),
             }
             took = {name: 1_000 * one for name, one in medians(interleaved(contenders, REPEATS, warm_up=3)).items()}
         more = took["owned"] - took["plain"]
-        print(f"{size:>9,} {took['plain']:>12.1f} {took['owned']:>12.1f} {more:>8.1f} {took['look']:>12.2f}")
+        compared = f"{took['plain']:>12.1f} {took['owned']:>12.1f} {more:>8.1f} {took['look']:>12.2f}"
+        print(f"{size:>9,} {compared} {took['driver']:>12.1f}")
         rows.unpersist()
     session.stop()
 

@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from effort import FEWER
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@FEWER
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_punctuations_never_go_back_and_are_never_contradicted(
     case: TortureCase, data: st.DataObject, seed: int

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import pyarrow as pa
 import pytest
+from effort import FEWER
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,6 +117,7 @@ def _is_untimed(row: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("late", [sw.Late.divert(), sw.Late.drop()], ids=str)
 @pytest.mark.parametrize("name", PLANS)
+@FEWER
 @given(pushes=_PUSHES, every=_EVERY)
 def test_the_outputs_are_those_of_the_other_rows(
     name: str, late: sw.Late, pushes: list[list[tuple[int | None, int | None]]], every: sw.Every

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from effort import FEWER
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ def test_operators_import_nothing_that_could_answer_differently_tomorrow(file: P
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@FEWER
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_the_same_calls_give_the_same_answers(case: TortureCase, data: st.DataObject, seed: int) -> None:
     """Two operators that are driven alike emit the same batches, element for element."""

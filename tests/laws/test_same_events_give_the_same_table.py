@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import narwhals as nw
 import pyarrow as pa
 import pytest
+from effort import FEWER
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ def as_multiset(table: pa.Table) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PIPELINES)
+@FEWER
 @given(data=st.data())
 def test_the_table_does_not_depend_on_cuts_and_interleaving(name: str, data: st.DataObject) -> None:
     """Tables read at once, and rows pushed bit by bit from two sides in any interleaving, say the same."""
@@ -110,6 +112,7 @@ _DISORDERED = disordered_batches(_PAYLOAD, punctuated=False)
 
 
 @pytest.mark.parametrize("name", _ORDERINGS)
+@FEWER
 @given(data=st.data(), batch=_DISORDERED, options=_OPTIONS, batch_rows=st.integers(1, 7))
 def test_cuts_decide_neither_the_table_nor_what_is_late(
     name: str, data: st.DataObject, batch: EventBatch, options: dict[str, Any], batch_rows: int

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import pyarrow as pa
 import pytest
+from effort import FEWER
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ _STREAMS = st.tuples(*[ordered_batches(_PAYLOAD, max_rows=12, punctuated=False)]
 
 
 @pytest.mark.parametrize("name", PIPELINES)
+@FEWER
 @given(streams=_STREAMS, when=st.integers(0, 12))
 def test_a_resumed_query_goes_on_undisturbed(name: str, streams: tuple[EventBatch, ...], when: int) -> None:
     """Rows before the snapshot through one query, rows after it through another, together give the whole table."""
@@ -76,6 +78,7 @@ _OPTIONS = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("name", _ORDERINGS)
+@FEWER
 @given(
     batch=disordered_batches(_PAYLOAD, punctuated=False),
     cuts=st.lists(st.integers(0, 30), min_size=1, max_size=3).map(sorted),

@@ -11,6 +11,7 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pytest
+from effort import FEWER
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -139,6 +140,7 @@ def test_the_operators_that_heed_feedback_are_found() -> None:
 
 
 @pytest.mark.parametrize("case", _HEEDING, ids=lambda case: case.name)
+@FEWER
 @given(data=st.data(), seed=st.integers(0, 10**6), cut=st.sampled_from(Cut), bounds=_BOUNDS)
 def test_feedback_at_any_moment_takes_away_only_what_is_of_no_interest(
     case: TortureCase, data: st.DataObject, seed: int, cut: Cut, bounds: dict[int, Instant]
@@ -155,6 +157,7 @@ def test_feedback_at_any_moment_takes_away_only_what_is_of_no_interest(
 
 
 @pytest.mark.parametrize("case", _HEEDING, ids=lambda case: case.name)
+@FEWER
 @given(
     data=st.data(),
     seed=st.integers(0, 10**6),
@@ -176,6 +179,7 @@ def test_feedback_that_is_lost_changes_nothing_past_its_bound(
 
 
 @pytest.mark.parametrize("case", _HEEDING, ids=lambda case: case.name)
+@FEWER
 @given(
     data=st.data(),
     seed=st.integers(0, 10**6),
@@ -398,6 +402,7 @@ def test_of_a_revised_stream_an_element_goes_when_all_its_ends_are_of_no_interes
 
 
 @pytest.mark.parametrize("case", _MERGING, ids=lambda case: case.name)
+@FEWER
 @given(data=st.data(), seed=st.integers(0, 10**6), cut=st.sampled_from(Cut), restored_at=st.sets(st.integers(0, 60)))
 def test_what_a_merge_says_is_of_no_interest_changes_nothing_of_it(
     case: TortureCase, data: st.DataObject, seed: int, cut: Cut, restored_at: set[int]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from effort import FEWER
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.events.batch import EventBatch
@@ -18,9 +19,6 @@ from slackwater.operators.union import UnionOperator
 from slackwater.testing.cases import CASES, POINTS
 from slackwater.testing.torture import Streams, TortureCase, operators_found, torture
 
-_EXAMPLES = settings(max_examples=max(10, settings().max_examples * 3 // 5))
-"""Fewer than elsewhere: each is driven in eight ways."""
-
 
 @pytest.mark.parametrize("operator", operators_found(), ids=lambda operator: operator.__name__)
 def test_every_operator_has_a_torture_case(operator: type[Operator[Any]]) -> None:
@@ -29,7 +27,7 @@ def test_every_operator_has_a_torture_case(operator: type[Operator[Any]]) -> Non
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@_EXAMPLES
+@FEWER  # each is driven in eight ways
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_operators_keep_the_laws_however_they_are_driven(case: TortureCase, data: st.DataObject, seed: int) -> None:
     """Any cut, interleaving and restore gives the oracle's table, with lawful punctuations and nothing left inside."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slackwater.events.schema import EventSchema
+from slackwater.operators.heartbeats import text_words
 from slackwater.operators.heartbeats.source_words import SourceWords
 from slackwater.operators.replicas.replica_names import ReplicaNames
 
@@ -60,9 +63,55 @@ def test_a_known_word_is_not_looked_up_again() -> None:
     assert places.asked == 3
 
 
-def test_plain_columns_get_a_dictionary() -> None:
+def test_plain_columns_have_places_by_their_values() -> None:
     """Words, and numbers of which some are one though Arrow distinguishes them."""
     words, places = _words(pa.string())
     assert _values(pa.array(["x", None, "y", "x"]), words, places) == ["x", None, "y", "x"]
     numbers, _ = _words(pa.float64())
     assert numbers.of(pa.array([0.0, -0.0, float("nan"), 1.0, float("nan")])).places().tolist() == [0, 0, 1, 2, 1]
+
+
+# ---- plain texts -----------------------------------------------------------------------------------------------------
+
+_TEXTS = st.one_of(
+    st.none(), st.sampled_from(["", "a", "b", "gateway-17", "gateway-18", "\x00", "\x00\x00"]), st.text()
+)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str)
+@given(batches=st.lists(st.lists(_TEXTS, max_size=30), max_size=6), cut=st.integers(0, 5))
+def test_texts_have_the_places_of_their_values(kind: pa.DataType, batches: list[list[str | None]], cut: int) -> None:
+    """Whatever came before; and sources get their places in order of their first rows."""
+    (words, places), firsts = _words(kind), dict[bytes, None]()
+    for batch in batches:
+        column = pa.array([None if one is None else one.encode() for one in batch], pa.binary()).cast(kind).slice(cut)
+        names = [words._names.name_of(one) for one in column.to_pylist()]
+        firsts |= dict.fromkeys(names)
+        found = words.of(column).places().tolist()
+        named = {place: name for name, place in places.known.items()}
+        assert [named[place] for place in found] == names
+    assert list(places.known) == list(firsts)
+    assert places.asked == len(firsts)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 15, 16, 17, 64])
+def test_texts_that_differ_in_one_byte_are_two(length: int) -> None:
+    """Wherever it is; also texts of which one begins with the other, and the last ones of a column."""
+    words, places = _words(pa.binary())
+    plain = b"x" * length
+    texts = [plain, plain[:-1], plain + b"\x00", *(plain[:at] + b"y" + plain[at + 1 :] for at in range(length))]
+    for column in (pa.array(texts), pa.array(texts[::-1]), pa.array([plain])):
+        found = words.of(column).places().tolist()
+        assert [words._names.name_of(one) for one in column.to_pylist()] == [list(places.known)[one] for one in found]
+    assert len(places.known) == len(texts)
+
+
+def test_many_texts_find_room_and_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that never end do not fill all memory; those that come again have the places they had."""
+    monkeypatch.setattr(text_words, "_MOST_WORDS", 3_000)
+    words, places = _words(pa.string())
+    for begin in range(0, 10_000, 1_000):
+        column = pa.array([f"{'n' * (name % 40)}{name}" for name in range(begin // 2, begin // 2 + 1_000)])
+        assert words.of(column).places().tolist() == list(range(begin // 2, begin // 2 + 1_000))
+        assert len(words._texts.place_of) <= 3_000 + 1_000 + 1
+    assert len(places.known) == 5_500

@@ -97,7 +97,7 @@ def lay_texts(data: Bytes, ends: Column, offsets: Column, words: Column, hashes:
             words[at] = int64(word_at(data, begin))
             at, begin = at + 1, begin + _WORD
         if begin < stop:
-            words[at] = int64(_last_word(data, begin, stop))
+            words[at] = int64(last_word(data, begin, stop))
             at += 1
         hashes[row] = hash_event(0, words, place, at - place)
     offsets[len(hashes)] = at
@@ -105,7 +105,7 @@ def lay_texts(data: Bytes, ends: Column, offsets: Column, words: Column, hashes:
 
 
 @kernel(f"uint64({_BYTES}, int64, int64)", inlined=True)
-def _last_word(data: Bytes, begin: int, stop: int) -> Any:
+def last_word(data: Bytes, begin: int, stop: int) -> Any:
     """Less than eight bytes, filled up with zeros."""
     if begin + _WORD <= len(data):
         return word_at(data, begin) & (~uint64(0) >> uint64(8 * (_WORD - (stop - begin))))

@@ -97,6 +97,11 @@ class ReplicaNames:
         self._plain = pa.schema([pa.field(by, plain)])
         self._codec = RowCodec(self._plain, step)
 
+    @property
+    def plain(self) -> pa.DataType:
+        """The type of the column's values, however they are stored."""
+        return self._plain.types[0]
+
     def split(self, rows: EventBatch) -> list[Part]:
         """Return the rows of each replica that has some, in order of their first rows. Cost: a copy, if several do."""
         return list(self._parts(rows)) if rows.rows else []

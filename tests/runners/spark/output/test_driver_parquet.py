@@ -1,4 +1,4 @@
-"""What the driver writes itself cannot be told from what Spark writes, or it is left to Spark."""
+"""What the driver writes itself reads like what Spark writes, or it is left to Spark."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import pyarrow as pa
 import pytest
+from effort import FEWER
 from hypothesis import given
 from hypothesis import strategies as st
 from without_spark import Segments, cut, in_process, in_shards, packed_by_tasks, shard_plan
@@ -136,6 +137,7 @@ def _so_far(rounds: Iterable[dict[str, list[Any]]]) -> Iterator[Counter[str]]:
 
 
 @pytest.mark.parametrize("name", PLANS)
+@FEWER
 @given(seed=st.integers(0, 10**6), shards=st.sampled_from([1, 3, 8]), cuts=st.integers(1, 5), store=st.booleans())
 def test_shards_together_give_what_one_process_gives(name: str, seed: int, shards: int, cuts: int, store: bool) -> None:
     """After every micro-batch, and after the last flush, the same rows and late rows, whatever goes to which shard.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from effort import FEWER
 from hypothesis import given
 from hypothesis import strategies as st
 from without_spark import Segments, all_outputs, cut
@@ -120,6 +121,7 @@ def _in_shards(
 
 
 @pytest.mark.parametrize("known", _BOUNDS)
+@FEWER
 @given(seed=st.integers(0, 10**9), shards=st.sampled_from([1, 3, 8]), store=st.booleans())
 def test_shards_give_what_one_process_gives_after_every_micro_batch(
     known: str, seed: int, shards: int, store: bool

@@ -1,8 +1,8 @@
 """Parquet files that the driver writes itself, where rows are few: those that Spark would write, without a job for it.
 
 A job for a handful of rows costs Spark more than all that led to them: tasks, committers, a process for each permission
-that it sets. So the driver, which has them, lays out the file. It does so only where nobody who reads the folder can
-tell: plain columns, in the compression and with the times that the session is set to. Everything else is left to Spark:
+that it sets. So the driver, which has them, lays out the file. It does so only where nobody who reads the folder sees
+a difference: plain columns, in the compression and with the times that the session is set to. Spark does all else:
 nested columns, formats and options of the user's choice, encryption, and sessions over Connect, which do not say how
 Hadoop is set.
 """
