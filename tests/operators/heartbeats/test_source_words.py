@@ -115,3 +115,11 @@ def test_many_texts_find_room_and_are_forgotten_when_they_are_too_many(monkeypat
         assert words.of(column).places().tolist() == list(range(begin // 2, begin // 2 + 1_000))
         assert len(words._texts.place_of) <= 3_000 + 1_000 + 1
     assert len(places.known) == 5_500
+
+
+def test_memory_may_begin_anywhere() -> None:
+    """Arrow is given it by others, who need not care for whole words."""
+    ends = pa.py_buffer(b"\0" + np.array([0, 1, 3], dtype=np.int64).tobytes()).slice(1)
+    column = pa.Array.from_buffers(pa.large_string(), 2, [None, ends, pa.py_buffer(b"xyz")])
+    words, places = _words(pa.large_string())
+    assert _values(column, words, places) == ["x", "yz"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
-"""Where it is; made by `make test`."""
+"""Where it is, if `make classes` has made it."""
 
 # Java compiles quickly instead of well: no session here lives long enough to earn back what the latter costs, which is
 # half of all that Spark does.

@@ -129,7 +129,8 @@ def _bytes_of(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     wide = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)
     kind = np.dtype(np.int64 if wide else np.int32)
     ends = np.frombuffer(offsets, kind, len(texts) + 1, texts.offset * kind.itemsize)
-    return np.frombuffer(data or b"", dtype=np.uint8), ends.astype(np.int64, copy=False)
+    # Copied in any case: memory that Arrow was given by others may begin anywhere.
+    return np.frombuffer(data or b"", dtype=np.uint8), ends.astype(np.int64)
 
 
 def _longer(values: NDArray, used: int, length: int) -> NDArray:  # type: ignore[type-arg]
