@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
-from slackwater.events.batch import EventBatch
+from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.kernels.progress.heartbeat_tables import BY_CLOCK, BY_IDLE, BY_LULL, BY_NOTHING
 from slackwater.kernels.progress.rows_ahead import latest_allowed
 from slackwater.kernels.progress.ticks import ticks_of
@@ -430,12 +430,12 @@ def _on_calendar(kind: pa.DataType) -> bool:
 
 def _punctuated(rows: EventBatch, places: Times, bounds: Times) -> tuple[EventBatch, ...]:
     """Rows with punctuations; those before or behind many rows go by themselves, so that nothing is copied."""
-    if rows.rows < _MANY or ((places > 0) & (places < rows.rows)).any():
+    where = places.tolist()
+    if rows.rows < _MANY or any(0 < place < rows.rows for place in where):
         return (insert_punctuations(rows, places, bounds),)
-    none = EventBatch.inserts(rows.payload.slice(0, 0), _NOWHERE)
-    before, behind = bounds[places == 0], bounds[places > 0]
-    first, last = (insert_punctuations(none, np.zeros_like(some), some) for some in (before, behind))
-    return first, rows, last
+    none = rows.payload.slice(0, 0)
+    alone = [(place, punctuation_like(none, bound)) for place, bound in zip(where, bounds.tolist(), strict=True)]
+    return (*(one for place, one in alone if not place), rows, *(one for place, one in alone if place))
 
 
 def _together(places: Times, bounds: Times, more_places: Times, more: Times) -> tuple[Times, Times]:
