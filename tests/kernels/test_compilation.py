@@ -147,3 +147,14 @@ def test_a_loop_is_compiled_anew_when_another_file_changes_that_it_is_made_of(tm
         env = {**os.environ, "PYTHONPATH": str(tmp_path)}
         answer = subprocess.check_output([sys.executable, "-c", program], env=env, text=True)  # noqa: S603
         assert int(answer) == 6 * factor
+
+
+def test_a_file_of_loops_that_is_run_by_itself_leaves_no_machine_code_behind(tmp_path: Path) -> None:
+    """As a module it has another name then, and the library would get wrong numbers from what was compiled for it."""
+    file = Path(slackwater.__file__).parent / "kernels" / "progress" / "recorded_rows.py"
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    (tmp_path / "cache").mkdir()
+    command = [sys.executable, "-m", "doctest", str(file)]
+    found = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)  # noqa: S603, PLW1510
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+    assert not [name for name in _files(tmp_path / "cache") if "recorded_rows" in name]

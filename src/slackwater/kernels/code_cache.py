@@ -28,7 +28,13 @@ if TYPE_CHECKING:
 
 
 def jitted(loop: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """Have Numba compile a loop when it is called, and keep it where that is possible."""
+    """Have Numba compile a loop when it is called, and keep it where that is possible.
+
+    A file that is run by itself has another name as a module: what was compiled of it would not fit the library.
+    """
+    in_library = Path(loop.__code__.co_filename).is_relative_to(_PACKAGE)
+    if in_library and not loop.__module__.startswith(f"{_PACKAGE.name}."):
+        return numba.njit(**options)(loop)
     with suppress(RuntimeError):  # there is no place for it
         return _cached(loop, options)
     folder = _own_temporary_folder()
