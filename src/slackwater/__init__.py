@@ -18,6 +18,7 @@ from slackwater.policies.late import Late
 from slackwater.policies.left_out_rows import LeftOutRows
 from slackwater.policies.punctuations import Punctuations
 from slackwater.policies.release import Release
+from slackwater.profiling.profile import StreamProfile, profile
 from slackwater.progress.clock import Clock, ManualClock, SystemClock
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners.in_process.progress import Progress
@@ -92,6 +93,7 @@ __all__ = [
     "Snapshot",
     "Stream",
     "StreamByOrigin",
+    "StreamProfile",
     "SystemClock",
     "Why",
     "arrivals",
@@ -109,6 +111,7 @@ __all__ = [
     "merge_replicas",
     "min",
     "parquet_files",
+    "profile",
     "run_together",
     "start_together",
     "stream",

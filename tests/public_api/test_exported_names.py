@@ -30,6 +30,8 @@ _HEAVY = [
     "polars",
     "duckdb",
     "slackwater.testing",
+    "cyclopts",
+    "rich",
 ]
 
 
@@ -55,6 +57,10 @@ _NOT_FOR_USERS = {
     **dict.fromkeys(("Pair", "Part", "Rules", "Units"), "what bounds are made of, and are to a step"),
     **dict.fromkeys(("Claim", "NoFolder", "Place", "Run"), "how the Spark runner comes to own a folder"),
     **dict.fromkeys(("CurvePoint", "Outcome"), "what fit_bounds() found, to be read"),
+    **dict.fromkeys(
+        ("AheadGuard", "Copies", "Future", "PatienceAdvice", "SourceProfile", "Spread", "WrongClock"),
+        "what profile() found, to be read",
+    ),
     **dict.fromkeys(("Pair", "Rules", "Units"), "bounds in the units of one stream"),
     **dict.fromkeys(("InputPipeline", "Pack", "Reader"), "how runners read a source"),
 }

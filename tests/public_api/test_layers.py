@@ -42,6 +42,11 @@ _MAY_IMPORT: dict[str, set[str]] = {
         *("errors", "progress", "events", "policies", "kernels", "columns", "temporal", "operators", "plan", "runners"),
         "streams",
     },
+    "profiling": {
+        *("errors", "notebook", "progress", "kernels", "columns", "policies", "operators", "plan", "disorder"),
+        "sources",
+    },
+    "cli": {"errors", "kernels", "profiling"},
 }
 """What each layer may import besides itself; the testing kit and the package itself may import all."""
 

@@ -78,7 +78,11 @@ def fit_bounds(
     if not 0 <= loss < 1 or not 0 < first <= 1:
         hint = "loss=0.001 allows one row of a thousand to be late; first=0.7 tries bounds on the last three tenths"
         raise PlanError(message("these are no parts of a sample", {"loss": loss, "first": first}, hint))
-    whole = Sample.read(sample, time, arrived, origin)
+    return fit_sample(Sample.read(sample, time, arrived, origin), loss, first)
+
+
+def fit_sample(whole: Sample, loss: float, first: float) -> FittedBounds:
+    """Fit bounds to a sample that has been read."""
     seen = whole.up_to(max(int(len(whole.times) * first), 1))
     # Sources are waited for from their first row on, if no more than allowed is late then; else from the beginning.
     for fit in (_Fit(seen, as_seen=True), _Fit(seen, as_seen=False)):

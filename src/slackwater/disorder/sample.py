@@ -58,7 +58,7 @@ class Sample:
             hint = "leave out rows with times of another kind, or with clocks that are broken"
             raise PlanError(message("times of the sample are too far apart to compare", {"time": time}, hint))
         order = np.argsort(arrivals, kind="stable")
-        codes, names = _numbered(table[origin])
+        codes, names = numbered(table[origin])
         units = Units(calendar=calendar, clock_calendar=clock_calendar)
         return cls(arrivals[order], codes[order], times[order], names, units)
 
@@ -110,14 +110,16 @@ def _numbers(column: pa.ChunkedArray, role: str, name: str) -> tuple[Column, boo
     return column.cast(pa.int64()).to_numpy(), calendar
 
 
-def _numbered(column: pa.ChunkedArray) -> tuple[Column, tuple[Any, ...]]:
+def numbered(column: pa.ChunkedArray) -> tuple[Column, tuple[Any, ...]]:
     """The number of each row's source, and the sources in order of their numbers."""
     encoded = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if not pa.types.is_dictionary(encoded.type):
         encoded = encoded.dictionary_encode(null_encoding="encode")
-    # What a dictionary has twice, or for nobody, is one source, or none.
-    values, numbers = np.unique(encoded.indices.fill_null(-1).cast(pa.int64()).to_numpy(), return_inverse=True)
-    names = [None if value < 0 else encoded.dictionary[value].as_py() for value in values.tolist()]
+    # What a dictionary has twice, or for nobody, is one source, or none. The first place is that of null.
+    places = encoded.indices.fill_null(-1).cast(pa.int64()).to_numpy() + 1
+    used = np.flatnonzero(np.bincount(places))
+    names = [encoded.dictionary[place - 1].as_py() if place else None for place in used.tolist()]
     distinct = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    merged = np.array([distinct[name] for name in names], np.int64)
-    return merged[numbers.reshape(-1)], tuple(distinct)
+    number_of = np.zeros(len(encoded.dictionary) + 1, np.int64)
+    number_of[used] = [distinct[name] for name in names]
+    return number_of[places], tuple(distinct)

@@ -44,6 +44,16 @@ MICROSECONDS: dict[str, Duration] = {
 }
 """The units a duration may be written in. Months and years have no fixed length, so they are absent."""
 
+_READABLE: tuple[tuple[Duration, Duration], ...] = (
+    *(
+        (MICROSECONDS[unit], MICROSECONDS[smaller])
+        for unit, smaller in (("w", "d"), ("d", "h"), ("h", "m"), ("m", "s"))
+    ),
+    (1_000_000, 10_000),
+    (1_000, 10),
+)
+"""From which length on lengths are written in steps of what."""
+
 _PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d|w)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -108,6 +118,15 @@ def format_duration(length: Duration) -> str:
         count, length = divmod(length, size)
         parts += [f"{count}{unit}"] if count else []
     return "".join(parts)
+
+
+def rounded_up(length: Duration) -> Duration:
+    """A length of calendar time in two units at most, which is enough to read; never a shorter one.
+
+    >>> [format_duration(rounded_up(length)) for length in (143_215_871, 90_061_000_000, 4_151_238, 7)]
+    ['2m24s', '1d2h', '4s160ms', '7us']
+    """
+    return next((-(-length // step) * step for size, step in _READABLE if length >= size), length)
 
 
 def format_instant(instant: Instant, *, calendar: bool) -> str:

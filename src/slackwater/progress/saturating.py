@@ -44,3 +44,16 @@ def earlier(times: NDArray[np.int64], by: Duration | NDArray[np.int64]) -> NDArr
     True
     """
     return np.subtract(np.maximum(times, BEGINNING + by), by, dtype=np.int64)
+
+
+def difference(ones: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How much later each time is than another; BEGINNING or FOREVER where int64 has no such number.
+
+    >>> difference(np.array([7, FOREVER, BEGINNING]), np.array([9, -1, 1])).tolist() == [-2, FOREVER, BEGINNING]
+    True
+    """
+    found = np.subtract(ones, others, dtype=np.int64)
+    wrapped = ((ones ^ others) & (ones ^ found)) < 0
+    if wrapped.any():
+        found[wrapped] = np.where(ones[wrapped] < 0, BEGINNING, FOREVER)
+    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from numba import float64, int64, uint64
+from numba import int64, uint64
 
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.saturating import LEAST
@@ -57,28 +57,36 @@ def longest_silences(codes: Column, arrived: Column, last: Column, longest: Colu
         last[code] = arrived[row]
 
 
-_OUTCOME = "Tuple((int64, int64, int64, float64, float64))"
+_OUTCOME = "Tuple((int64, int64, int64))"
 
 
-@kernel(f"{_OUTCOME}({_READ}, {_READ}, {_READ}, {_LATENESS}, {_READ}, uint64, int64[::1])")
+@kernel(f"{_OUTCOME}({_READ}, {_READ}, {_READ}, {_LATENESS}, {_READ}, uint64, int64[::1], int64[::1])")
 def wait_by_patience(
-    order: Column, times: Column, newest: Column, lateness: Lateness, arrived: Column, patience: int, released: Column
+    order: Column,
+    times: Column,
+    newest: Column,
+    lateness: Lateness,
+    arrived: Column,
+    patience: int,
+    released: Column,
+    waits: Column,
 ) -> Any:
-    """What a patience does: how many rows are late, still wait at the end, wait at most; and how long all others wait.
+    """What a patience does: how many rows are late, still wait at the end, and wait at a time at most.
 
     `order` are the places of rows in order of time, `newest` the greatest time up to each row. `released` is room for
-    each row. The waits are sums, in rows and in the units of `arrived`. Cost: O(n).
+    each row; the first ones of `waits` are filled with how long the rows wait that go out. Cost: O(n).
 
     >>> import numpy as np
     >>> times = np.array([5, 3, 9, 4, 20])
     >>> newest = np.maximum.accumulate(times)
-    >>> late, room = (newest - times).astype(np.uint64), np.empty(5, dtype=np.int64)
-    >>> wait_by_patience(np.argsort(times), times, newest, late, np.arange(5) * 10, np.uint64(4), room)
-    (1, 1, 3, 7.0, 70.0)
+    >>> late, (room, waits) = (newest - times).astype(np.uint64), np.empty((2, 5), dtype=np.int64)
+    >>> wait_by_patience(np.argsort(times), times, newest, late, np.arange(5) * 10, 4, room, waits)
+    (1, 1, 3)
+    >>> waits[:3].tolist()
+    [10, 40, 20]
     """
     released[:] = 0
-    late = left = at = 0
-    rows = delay = float64(0)
+    late = left = at = out = 0
     for i in range(len(order)):
         row = order[i]
         if lateness[row] > patience:
@@ -91,11 +99,11 @@ def wait_by_patience(
             left += 1
         else:
             released[at] += 1
-            rows += float64(at - row)
-            delay += float64(arrived[at]) - float64(arrived[row])
+            waits[out] = arrived[at] - arrived[row]
+            out += 1
     held = most = 0
     for row in range(len(times)):
         held += 1 if lateness[row] <= patience else 0
         most = max(most, held)
         held -= released[row]
-    return int64(late), int64(left), int64(most), rows, delay
+    return int64(late), int64(left), int64(most)

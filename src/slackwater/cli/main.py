@@ -1,0 +1,71 @@
+"""slackwater: reads the command line, runs a command, and ends as a good tool of Unix does.
+
+What was asked for goes to the standard output; bars and errors go to the other one. A mistake of the user is one clear
+message and exit code 2, an interruption 130; only what nobody has thought of has a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from cyclopts import App, CycloptsError
+
+import slackwater
+from slackwater.cli.profile_command import profile_command
+from slackwater.cli.warm_up_command import warm_up_command
+from slackwater.errors import SlackwaterError, message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MISTAKE: Final = 2
+_INTERRUPTED: Final = 130
+
+app = App(
+    name="slackwater",
+    help="The time layer for PySpark: see how disordered a stream is, and what to do about it.",
+    version=slackwater.__version__,
+    help_format="plaintext",
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
+)
+app.command(profile_command, name="profile")
+app.command(warm_up_command, name="warm-up")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return the exit code.
+
+    >>> main(["--version"])
+    0.1.0
+    0
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        app(given, exit_on_error=False, print_error=False)
+        sys.stdout.flush()
+    except CycloptsError as error:
+        asked = next((word for word in given if word in ("profile", "warm-up")), "")
+        hint = f"slackwater {asked} --help".replace("  ", " ")
+        return _refused(message(str(error).strip(), {}, hint))
+    except SlackwaterError as error:
+        return _refused(str(error))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:  # whoever read has had enough, as `head` has
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def run() -> None:
+    """End this process as a command does."""
+    sys.exit(main())
+
+
+def _refused(text: str) -> int:
+    sys.stderr.write(f"slackwater: {text}\n")
+    return _MISTAKE

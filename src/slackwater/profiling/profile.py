@@ -1,0 +1,193 @@
+"""profile(): how disordered a recording is, where that comes from, and what to set for a stream like it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from slackwater import notebook
+from slackwater.disorder.profile import DisorderProfile
+from slackwater.errors import PlanError, message
+from slackwater.profiling.advice import (
+    AheadGuard,
+    PatienceAdvice,
+    ahead_guard,
+    bands_of,
+    bounds_advice,
+    patience_advice,
+)
+from slackwater.profiling.clocks import WrongClock, without_wrong_clocks, wrong_clocks
+from slackwater.profiling.measures import (
+    Copies,
+    Future,
+    SourceProfile,
+    Spread,
+    completeness,
+    copies_of,
+    rows_from_the_future,
+    source_profiles,
+)
+from slackwater.profiling.recording import Columns
+from slackwater.profiling.text import lines_of
+from slackwater.sources.stream import feed_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from slackwater.disorder.fitted import FittedBounds
+    from slackwater.progress.instants import Duration, Instant
+
+
+@dataclass(frozen=True, repr=False)
+class StreamProfile:
+    """What profile() found, to print, to look at, and to keep: `to_dict()` has all of it in plain values.
+
+    Lengths of time are in microseconds where `calendar` says so, and else in the units of the column.
+    """
+
+    name: str
+    rows: int
+    untimed: int
+    """Rows that had no time, which are left out of all else."""
+
+    oldest: Instant
+    newest: Instant
+    calendar: bool
+    clock_calendar: bool
+    """Whether arrivals are calendar time."""
+
+    disorder: DisorderProfile
+    lateness: Spread
+    """How far rows are behind the newest of all."""
+
+    within: Spread | None
+    """How far they are behind the newest of their own source: what no bound between sources can mend."""
+
+    delay: Spread | None
+    """How long they were under way, by the clock of arrival."""
+
+    curve: tuple[tuple[Duration, float], ...]
+    """The part of the rows that is complete, by patience."""
+
+    patiences: tuple[PatienceAdvice, ...]
+    bands: tuple[Duration, ...]
+    """Patiences for in_bands(); empty where one is as good as several."""
+
+    bounds: FittedBounds | None
+    ahead: AheadGuard | None
+    sources: tuple[SourceProfile, ...]
+    """Those with the most rows first."""
+
+    wrong_clocks: tuple[WrongClock, ...]
+    """Sources whose rows are left out of the curve, the patiences and the bounds: nothing could wait for them."""
+
+    copies: Copies | None
+    future: Future | None
+
+    def __repr__(self) -> str:
+        late = f"{self.disorder.late:,} late ({self.disorder.late_fraction:.1%})"
+        sources = f", {len(self.sources):,} sources" if self.sources else ""
+        return f"<StreamProfile of {self.name}: {self.rows:,} rows{sources}, {late}>"
+
+    def __str__(self) -> str:
+        return "\n".join(lines_of(self))
+
+    def _repr_html_(self) -> str:
+        return notebook.block(repr(self), notebook.folded("measures and advice", str(self)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values, for JSON: names of sources as texts, bounds as the Python that makes them.
+
+        >>> import slackwater as sw
+        >>> found = sw.profile([{"at": at} for at in (1, 3, 2, 4)], time="at", first=1).to_dict()
+        >>> found["rows"], found["disorder"]["late"], found["curve"]
+        (4, 1, ((0, 0.75), (1, 1.0)))
+        """
+        found: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if name in {"lateness", "within", "delay"}:
+                found[name] = None if value is None else {f"{share:g}": length for share, length in value.at}
+            elif name == "bounds":
+                found[name] = None if value is None else _bounds_as_dict(value)
+            elif name in {"sources", "wrong_clocks"}:
+                found[name] = [{**asdict(one), "name": str(one.name)} for one in value]
+            elif name == "disorder":
+                found[name] = asdict(value) | {"lateness": {f"{at:g}": one for at, one in value.lateness.items()}}
+            elif name == "patiences":
+                found[name] = [asdict(one) for one in value]
+            else:
+                found[name] = asdict(value) if hasattr(value, "__dataclass_fields__") else value
+        return found
+
+
+def _bounds_as_dict(bounds: FittedBounds) -> dict[str, Any]:
+    return {
+        "python": bounds.text,
+        "fitted": asdict(bounds.fitted),
+        "on_the_rest": asdict(bounds.on_the_rest),
+        "curve": [{"beyond": point.beyond, **asdict(point.outcome)} for point in bounds.curve],
+    }
+
+
+def profile(
+    source: Any,
+    *,
+    time: str,
+    arrived: str | None = None,
+    origin: str | None = None,
+    epoch: str | None = None,
+    first: float = 0.7,
+    copies: bool = True,
+    on_rows: Callable[[int], None] | None = None,
+) -> StreamProfile:
+    """Measure how disordered recorded rows are, and where that comes from; and say what to set for such a stream.
+
+    - `source`: what stream() takes and has an end: an Arrow table or reader, a pandas, Polars or DuckDB result, a path.
+    - `time`: the column of event times. `arrived`: that of arrivals; without it rows arrived as they stand. `origin`:
+      that of their sources. With both, bounds are fitted, and clocks and pauses of sources looked at.
+    - `epoch`: where times are whole numbers that count from 1970 on, their unit: "s", "ms", "us" or "ns".
+    - `first`: choices are tried out: made from this part of the recording, and counted on the rest; 1 leaves that out.
+    - `copies`: whether to look for rows that came more than once, for which all columns are read.
+    - `on_rows`: called with the number of rows of each batch that was read, for a bar.
+
+    >>> import slackwater as sw
+    >>> rows = [{"at": at, "by": "ab"[at % 2]} for at in (1, 2, 5, 4, 7, 6, 9, 10, 8, 11)]
+    >>> found = sw.profile(rows, time="at", origin="by", first=1)
+    >>> found
+    <StreamProfile of rows: 10 rows, 2 sources, 3 late (30.0%)>
+    >>> found.lateness.greatest, found.within.greatest, [one.patience for one in found.patiences]
+    (2, 2, [1, 2, 2, 2])
+    """
+    if not 0 < first <= 1:
+        hint = "first=0.7 tries choices on the last three tenths, first=1 on none"
+        raise PlanError(message("this is no part of a recording", {"first": first}, hint))
+    if epoch not in {None, "s", "ms", "us", "ns"}:
+        raise PlanError(message("epoch= is a unit of time", {"got": repr(epoch)}, 'write "s", "ms", "us" or "ns"'))
+    recording = Columns(time, arrived, origin, epoch).read(feed_of(source), contents=copies, on_rows=on_rows)
+    sources = source_profiles(recording)
+    clocks = wrong_clocks(sources)
+    sound = without_wrong_clocks(recording, clocks)
+    patiences = patience_advice(sound, first)
+    own, delays = recording.own_lateness, recording.delays
+    return StreamProfile(
+        name=recording.name,
+        rows=len(recording.times) + recording.untimed,
+        untimed=recording.untimed,
+        oldest=int(recording.times.min()),
+        newest=int(recording.newest[-1]),
+        calendar=recording.calendar,
+        clock_calendar=recording.clock_calendar,
+        disorder=DisorderProfile.of(recording.times, calendar=recording.calendar),
+        lateness=Spread.of(recording.lateness),
+        within=None if own is None else Spread.of(own),
+        delay=None if delays is None else Spread.of(delays),
+        curve=tuple(completeness(sound)),
+        patiences=patiences,
+        bands=bands_of(patiences),
+        bounds=bounds_advice(sound, first),
+        ahead=ahead_guard(recording),
+        sources=sources,
+        wrong_clocks=clocks,
+        copies=copies_of(recording),
+        future=rows_from_the_future(recording),
+    )
