@@ -72,13 +72,14 @@ def least(ratios: Iterable[float]) -> float:
 
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
-    model = next(
-        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
-        platform.processor(),
-    )
+    found = dict(line.split(":", 1) for line in reversed(_lines("/proc/cpuinfo")) if ":" in line)
+    about = {name.strip(): value.strip() for name, value in found.items()}
+    # In virtual machines the name is that of many processors: the family and what it can do tell them apart.
+    words = [about.get("model name", platform.processor()), f"family {about.get('cpu family', '?')}"]
+    words += ["AVX-512"] if "avx512f" in about.get("flags", "").split() else []
     kilobytes = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
     return {
-        "cpu": model,
+        "cpu": ", ".join(words),
         "cores": os.cpu_count(),
         "memory_gib": round(kilobytes / 2**20),
         "python": platform.python_version(),
