@@ -58,9 +58,10 @@ _NOT_FOR_USERS = {
     **dict.fromkeys(("Claim", "NoFolder", "Place", "Run"), "how the Spark runner comes to own a folder"),
     **dict.fromkeys(("CurvePoint", "Outcome"), "what fit_bounds() found, to be read"),
     **dict.fromkeys(
-        ("AheadGuard", "Copies", "Future", "PatienceAdvice", "SourceProfile", "Spread", "WrongClock"),
+        ("AheadGuard", "Copies", "Future", "Heat", "PatienceAdvice", "Skew", "SourceProfile", "SpanOfRows", "Spread"),
         "what profile() found, to be read",
     ),
+    "WrongClock": "what profile() found, to be read",
     **dict.fromkeys(("Pair", "Rules", "Units"), "bounds in the units of one stream"),
     **dict.fromkeys(("InputPipeline", "Pack", "Reader"), "how runners read a source"),
 }

@@ -26,6 +26,7 @@ def profile_command(
     epoch: Literal["s", "ms", "us", "ns"] | None = None,
     first: float = 0.7,
     copies: bool = True,
+    html: str | None = None,
     json: bool = False,
 ) -> None:
     """Measure how disordered recorded rows are, and advise.
@@ -46,6 +47,8 @@ def profile_command(
         Advice is tried out: made from this part of the rows, and counted on the rest.
     copies
         Look for rows that came more than once; for that all columns are read.
+    html
+        Write a page with pictures to this file, too. It opens without a network.
     json
         Print all numbers as JSON.
     """
@@ -53,6 +56,8 @@ def profile_command(
         found = profile(
             path, time=time, arrived=arrived, origin=origin, epoch=epoch, first=first, copies=copies, on_rows=advance
         )
+    if html is not None:
+        found.write_html(html)
     sys.stdout.write(json_format.dumps(found.to_dict(), default=str) if json else str(found))
     sys.stdout.write("\n")
 

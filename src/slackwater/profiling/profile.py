@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from slackwater import notebook
 from slackwater.disorder.profile import DisorderProfile
@@ -28,6 +29,7 @@ from slackwater.profiling.measures import (
     source_profiles,
 )
 from slackwater.profiling.recording import Columns
+from slackwater.profiling.series import Heat, Skew, SpanOfRows, heat_of, skews_of, spans_of
 from slackwater.profiling.text import lines_of
 from slackwater.sources.stream import feed_of
 
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
 
     from slackwater.disorder.fitted import FittedBounds
     from slackwater.progress.instants import Duration, Instant
+
+
+_NAMES: Final = {"sources": ["name"], "wrong_clocks": ["name"], "heat": ["name"], "skews": ["ahead", "behind"]}
+"""Which fields of what is found have names of sources in them, which may be of any type."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,6 +89,12 @@ class StreamProfile:
 
     copies: Copies | None
     future: Future | None
+    sound_rows: int
+    """Rows that have a time, and whose clock is not wrong: those that the curve is made of."""
+
+    spans: tuple[SpanOfRows, ...]
+    heat: tuple[Heat, ...]
+    skews: tuple[Skew, ...]
 
     def __repr__(self) -> str:
         late = f"{self.disorder.late:,} late ({self.disorder.late_fraction:.1%})"
@@ -94,6 +106,23 @@ class StreamProfile:
 
     def _repr_html_(self) -> str:
         return notebook.block(repr(self), notebook.folded("measures and advice", str(self)))
+
+    def write_html(self, path: str | Path) -> None:
+        """Write a page that opens without a network: what to write, and pictures of what was measured.
+
+        It needs `pip install 'slackwater[report]'`.
+
+        >>> import slackwater as sw
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     sw.profile([{"at": at} for at in (1, 3, 2, 4)], time="at").write_html(f"{folder}/profile.html")
+        ...     Path(folder, "profile.html").read_text(encoding="utf-8")[:15]
+        '<!DOCTYPE html>'
+        """
+        from slackwater.profiling.page import page_of
+
+        Path(path).write_text(page_of(self), encoding="utf-8")
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values, for JSON: names of sources as texts, bounds as the Python that makes them.
@@ -109,8 +138,11 @@ class StreamProfile:
                 found[name] = None if value is None else {f"{share:g}": length for share, length in value.at}
             elif name == "bounds":
                 found[name] = None if value is None else _bounds_as_dict(value)
-            elif name in {"sources", "wrong_clocks"}:
-                found[name] = [{**asdict(one), "name": str(one.name)} for one in value]
+            elif name in _NAMES:
+                spelled = ({key: str(getattr(one, key)) for key in _NAMES[name]} for one in value)
+                found[name] = [asdict(one) | names for one, names in zip(value, spelled, strict=True)]
+            elif name == "spans":
+                found[name] = [asdict(one) for one in value]
             elif name == "disorder":
                 found[name] = asdict(value) | {"lateness": {f"{at:g}": one for at, one in value.lateness.items()}}
             elif name == "patiences":
@@ -190,4 +222,8 @@ def profile(
         wrong_clocks=clocks,
         copies=copies_of(recording),
         future=rows_from_the_future(recording),
+        sound_rows=len(sound.times),
+        spans=spans_of(sound),
+        heat=heat_of(recording),
+        skews=skews_of(sound),
     )

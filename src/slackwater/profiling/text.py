@@ -29,7 +29,7 @@ _WIDEST_LITERAL: Final = 110
 
 def lines_of(profile: StreamProfile) -> Iterator[str]:
     """The whole profile, line by line."""
-    words = _Words(calendar=profile.calendar, clock_calendar=profile.clock_calendar)
+    words = Words(calendar=profile.calendar, clock_calendar=profile.clock_calendar)
     yield from _facts(profile, words)
     yield ""
     yield from _patiences(profile, words)
@@ -40,7 +40,7 @@ def lines_of(profile: StreamProfile) -> Iterator[str]:
     yield from _advice(profile, words)
 
 
-class _Words:
+class Words:
     """Lengths of time as people write them."""
 
     def __init__(self, *, calendar: bool, clock_calendar: bool) -> None:
@@ -60,7 +60,7 @@ class _Words:
         return f'"{format_duration(length)}"' if self._calendar else str(length)
 
 
-def _facts(profile: StreamProfile, words: _Words) -> Iterator[str]:
+def _facts(profile: StreamProfile, words: Words) -> Iterator[str]:
     disorder, span = profile.disorder, (profile.oldest, profile.newest)
     begin, end = (format_instant(one, calendar=profile.calendar) for one in span)
     yield f"{profile.name}: {profile.rows:,} rows, {begin} to {end}"
@@ -89,7 +89,7 @@ def _facts(profile: StreamProfile, words: _Words) -> Iterator[str]:
         yield f"  wrong clocks      {named}{more}: {sum(one.rows for one in clocks):,} rows, left out below"
 
 
-def _spread(spread: Spread, words: _Words, *, by_clock: bool = False) -> str:
+def _spread(spread: Spread, words: Words, *, by_clock: bool = False) -> str:
     shown = {share: words.length(length, by_clock=by_clock) for share, length in spread.at}
     return ", ".join(
         [*(f"p{100 * share:g} {one}" for share, one in shown.items() if share < 1), f"at most {shown[1.0]}"]
@@ -105,7 +105,7 @@ def _between(profile: StreamProfile) -> str:
     return "  <- most of it is between sources: let bounds say so, or sort within origins"
 
 
-def _patiences(profile: StreamProfile, words: _Words) -> Iterator[str]:
+def _patiences(profile: StreamProfile, words: Words) -> Iterator[str]:
     """What patiences lose and cost."""
     yield "what a patience does"
     header = ["", "patience", "complete", "late rows", "held at most", "delay, median", "p99"]
@@ -128,14 +128,14 @@ def _patiences(profile: StreamProfile, words: _Words) -> Iterator[str]:
     yield from _with_what_is_known(header, rows)
 
 
-def _sources(sources: Sequence[SourceProfile], words: _Words) -> Iterator[str]:
+def _sources(sources: Sequence[SourceProfile], words: Words) -> Iterator[str]:
     yield f"sources: {len(sources):,}" + (
         "" if len(sources) <= _MOST_SOURCES else f", the {_MOST_SOURCES} with most rows"
     )
     header = ["", "rows", "late", "within, at most", "behind all, at most", "longest silence", "median delay", "shared"]
     rows = [
         [
-            str(one.name),
+            shortened(str(one.name)),
             f"{one.rows:,}",
             f"{one.late / one.rows:.1%}",
             words.length(one.within),
@@ -159,7 +159,7 @@ def _sources_counted(sources: int) -> str:
     return f"{sources:,} source" + ("" if sources == 1 else "s")
 
 
-def _advice(profile: StreamProfile, words: _Words) -> Iterator[str]:
+def _advice(profile: StreamProfile, words: Words) -> Iterator[str]:
     yield "what to write"
     lines = []
     for one in profile.patiences[1:]:
@@ -176,7 +176,7 @@ def _advice(profile: StreamProfile, words: _Words) -> Iterator[str]:
         yield from _bounds(profile.bounds, words)
 
 
-def _tried(advice: PatienceAdvice, words: _Words) -> str:
+def _tried(advice: PatienceAdvice, words: Words) -> str:
     """What it gave that the same was chosen without a look at the rest."""
     held = advice.held_out
     if held is None:
@@ -187,7 +187,7 @@ def _tried(advice: PatienceAdvice, words: _Words) -> str:
     )
 
 
-def _bounds(bounds: FittedBounds, words: _Words) -> Iterator[str]:
+def _bounds(bounds: FittedBounds, words: Words) -> Iterator[str]:
     fitted, rest = bounds.fitted, bounds.on_the_rest
     delay, alone = (words.length(one, by_clock=True) for one in (fitted.mean_delay, fitted.mean_delay_by_origin))
     yield f"  .sort(bounds=...)  {delay} mean delay, and {alone} by .sort_within_origins(bounds=...)"
@@ -198,6 +198,16 @@ def _bounds(bounds: FittedBounds, words: _Words) -> Iterator[str]:
         yield from (f"    {line}" for line in literal)
     else:
         yield "    print(profile.bounds) has them, and their curve of delay against loss"
+
+
+def shortened(name: str) -> str:
+    """A name that takes no more room than a column has; where it begins and how it ends is worth most.
+
+    >>> shortened("WORKSTATION5.example.local|Windows-PowerShell/Operational")
+    'WORKSTATION5.ex…Shell/Operational'
+    """
+    most = 33
+    return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-(most - most // 2) :]}"
 
 
 def bar(part: float) -> str:

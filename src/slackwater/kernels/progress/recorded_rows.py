@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numba import int64, uint64
 
 from slackwater.kernels.compile import kernel
-from slackwater.kernels.saturating import LEAST
+from slackwater.kernels.saturating import GREATEST, LEAST
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,3 +107,25 @@ def wait_by_patience(
         most = max(most, held)
         held -= released[row]
     return int64(late), int64(left), int64(most)
+
+
+@kernel(f"void({_READ}, {_READ}, int64[::1], int64[:, ::1])")
+def greatest_skews(codes: Column, times: Column, newest: Column, found: Column) -> None:
+    """Fill in how far rows of one source are behind the newest of another, at most: a row for each that is ahead.
+
+    Sources without a number here are below 0. `newest` is LEAST for each at first, `found` 0.
+
+    >>> import numpy as np
+    >>> found = np.zeros((2, 2), dtype=np.int64)
+    >>> greatest_skews(np.array([0, 1, -1, 0]), np.array([9, 5, 70, 8]), np.full(2, LEAST), found)
+    >>> found.tolist()
+    [[1, 4], [0, 0]]
+    """
+    for row in range(len(codes)):
+        code, time = codes[row], times[row]
+        if code >= 0:
+            for other in range(len(newest)):
+                if newest[other] > time:
+                    behind = uint64(newest[other]) - uint64(time)
+                    found[other, code] = max(found[other, code], int64(min(behind, uint64(GREATEST))))
+            newest[code] = max(newest[code], time)

@@ -1,0 +1,116 @@
+"""The page of a profile opens in a browser without a network and without errors, and its slider moves."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import slackwater as sw
+from slackwater.profiling.recording import Columns
+from slackwater.profiling.series import heat_of, skews_of, spans_of
+from slackwater.sources.stream import feed_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ROWS: list[dict[str, Any]] = [
+    {"at": n - 90 * (n % 50 == 7) - n % 2 * 20, "came": n + 1, "by": "ab"[n % 2]} for n in range(600)
+]
+
+_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+_WATCHED = """<script>
+window.onerror = (what) => { document.title = "failed: " + what; };
+setTimeout(() => {
+  const slider = document.querySelector(".vega-bind input");
+  slider.value = 0;
+  slider.dispatchEvent(new Event("input"));
+}, 2000);
+</script></head>"""
+
+
+def _dumped(page: Path, folder: Path) -> str:
+    """What a browser makes of the page, after some seconds of its own time."""
+    assert _CHROMIUM is not None
+    quiet = ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+    command = [
+        _CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        *quiet,
+        "--disable-sync",
+        f"--user-data-dir={folder}",
+    ]
+    command += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=6000", "--dump-dom", page.as_uri()]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603 - a browser
+    return html.unescape(found.stdout)
+
+
+@pytest.mark.skipif(_CHROMIUM is None, reason="there is no Chromium: install it, on Debian the package chromium")
+def test_the_slider_shows_what_a_patience_loses(tmp_path: Path) -> None:
+    """Before it is moved all rows are in time; moved to no patience at all, it shows how many are late then."""
+    profile = sw.profile(_ROWS, time="at", arrived="came", origin="by")
+    page = tmp_path / "page.html"
+    profile.write_html(page)
+    still = _dumped(page, tmp_path / "still")
+    assert "109: 100.000% in time, 0 rows late" in still
+    page.write_text(page.read_text(encoding="utf-8").replace("</head>", _WATCHED, 1), encoding="utf-8")
+    moved = _dumped(page, tmp_path / "moved")
+    late = profile.disorder.late
+    assert f"0: {1 - late / 600:.3%} in time, {late} rows late" in moved
+    assert "<title>Disorder of rows</title>" in moved
+    assert len(re.findall(r'<svg[^>]* class="marks"', moved)) == 6
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(tmp_path: Path) -> None:
+    """No script, style or picture has an address."""
+    sw.profile(_ROWS, time="at").write_html(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    assert len(scripts) == 2
+    for script in scripts:
+        text = text.replace(script, "")
+    assert not re.search(r"(src|href|url|http)", text)
+
+
+def test_names_of_sources_are_no_html(tmp_path: Path) -> None:
+    """Whatever a source is called, it is text."""
+    rows = [{**row, "by": "</script><b>x" if row["by"] == "a" else "b"} for row in _ROWS]
+    sw.profile(rows, time="at", arrived="came", origin="by").write_html(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "</script><b>x" not in text
+    assert text.count("</script>") == 2
+
+
+def test_what_is_drawn_is_what_a_look_at_each_row_gives() -> None:
+    """Spans, classes of lateness, and skews of each source to each."""
+    table = pa.Table.from_pylist(_ROWS)
+    recording = Columns("at", "came", "by").read(feed_of(table), contents=False, on_rows=None)
+    spans = spans_of(recording)
+    assert sum(one.rows for one in spans) == 600
+    late = recording.lateness.tolist()
+    for one in spans:
+        its = sorted(late[one.first : one.first + one.rows])
+        assert (one.greatest, one.median, one.arrived) == (its[-1], its[(len(its) - 1) // 2], one.first + 1)
+    heat = {one.name: one.rows for one in heat_of(recording)}
+    for name in "ab":
+        its = [late[n] for n, row in enumerate(_ROWS) if row["by"] == name]
+        classes = [sum(one == 0 for one in its)]
+        classes += [sum(2 ** (n - 1) <= one < 2**n for one in its) for n in range(1, len(heat[name]))]
+        assert list(heat[name]) == classes
+    skews = {(one.ahead, one.behind): one.by for one in skews_of(recording)}
+    for ahead in "ab":
+        for behind in "ab":
+            newest, greatest = -(2**63), 0
+            for row in _ROWS:
+                if row["by"] == behind and newest > row["at"]:
+                    greatest = max(greatest, newest - int(row["at"]))
+                newest = max(newest, int(row["at"])) if row["by"] == ahead else newest
+            assert skews[ahead, behind] == greatest
