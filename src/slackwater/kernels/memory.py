@@ -1,6 +1,6 @@
 """What loops need of the processor that arrays do not give: memory read ahead, and words that begin at any byte.
 
-Each becomes one instruction of the machine. Nothing is looked after: an address must lie in the array.
+Each becomes one instruction of the machine, or none. Nothing is looked after: an address must lie in the array.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numba.extending import intrinsic
 
 _BYTE_POINTER = ir.IntType(8).as_pointer()
 _INT = ir.IntType(32)
+_WORD = ir.IntType(64)
 _READ: Final = 0  # and not written
 _KEEP: Final = 3  # as near as there is
 _DATA: Final = 1  # and not code
@@ -49,8 +50,24 @@ def _word_at(_: Any, data: Any, place: Any) -> Any:
     return types.uint64(data, place), generate
 
 
+def _settled(_: Any, value: Any) -> Any:
+    """The same number, of which the compiler forgets what it was made of.
+
+    Where a branch depends on two things, the compiler makes two branches of it. If either of them nobody can guess, and
+    both together nearly always, that costs more than all the rest: a condition that is settled is asked as one.
+    """
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.asm(ir.FunctionType(_WORD, [_WORD]), "", "=r,0", arguments, side_effect=False)
+
+    return types.int64(types.int64), generate
+
+
 read_ahead: Any = intrinsic(_read_ahead)
 """read_ahead(array, place)"""
 
 word_at: Any = intrinsic(_word_at)
 """word_at(bytes, place)"""
+
+settled: Any = intrinsic(_settled)
+"""settled(number)"""
