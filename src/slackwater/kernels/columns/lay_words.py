@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from numba import int64, uint64
 
-from slackwater.kernels.columns.payload_words import hash_event
+from slackwater.kernels.columns.payload_words import LONG, hash_event, hash_of, mixed_with
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.memory import word_at
 
@@ -87,20 +87,24 @@ def lay_texts(data: Bytes, ends: Column, offsets: Column, words: Column, hashes:
     >>> lay_texts(text, ends, offsets, room, hashes), offsets.tolist(), room[:5].tobytes()[8:10]
     (5, [0, 2, 3, 5], b'an')
     """
-    at = 0
+    at = uint64(0)
     for row in range(len(hashes)):
         begin, stop = ends[row], ends[row + 1]
-        offsets[row] = place = at
-        words[at] = stop - begin
-        at += 1
+        offsets[row] = place = int64(at)
+        length = uint64(stop - begin)
+        words[at], mixed = int64(length), mixed_with(uint64(0), length)
+        at += uint64(1)
         while begin + _WORD <= stop:
-            words[at] = int64(word_at(data, begin))
-            at, begin = at + 1, begin + _WORD
+            word = word_at(data, begin)
+            words[at], mixed = int64(word), mixed_with(mixed, word)
+            at, begin = at + uint64(1), begin + _WORD
         if begin < stop:
-            words[at] = int64(last_word(data, begin, stop))
-            at += 1
-        hashes[row] = hash_event(0, words, place, at - place)
-    offsets[len(hashes)] = at
+            word = last_word(data, begin, stop)
+            words[at], mixed = int64(word), mixed_with(mixed, word)
+            at += uint64(1)
+        count = int64(at) - place
+        hashes[row] = hash_of(mixed) if count <= LONG else hash_event(0, words, place, count)
+    offsets[len(hashes)] = int64(at)
     return int64(at)
 
 

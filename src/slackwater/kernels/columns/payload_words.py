@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
-_LONG: Final = 8
+LONG: Final = 8
 """Words: payloads that are longer are hashed four words at a time, and compared as many as the processor can."""
 
 _SPREAD: Final = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: neighbours end up far from each other
@@ -38,7 +38,7 @@ def hash_event(start: int, words: Column, begin: int, length: int) -> Any:
     """Mix a start and a payload; never negative."""
     mixed = uint64(start) * uint64(_SPREAD)
     i, stop = begin, begin + length
-    if length > _LONG:
+    if length > LONG:
         # Four chains that do not wait for each other: a long payload is read as fast as it comes from memory.
         a, b, c, d = mixed, ~mixed, mixed ^ uint64(_SPREAD), mixed ^ uint64(_SPREAD_AGAIN)
         while i + 4 <= stop:
@@ -49,9 +49,21 @@ def hash_event(start: int, words: Column, begin: int, length: int) -> Any:
             i += 4
         mixed = ((_rotated(a ^ b) * uint64(_SPREAD_AGAIN)) ^ c) * uint64(_SPREAD) ^ d
     while i < stop:
-        mixed = (mixed ^ uint64(words[i])) * uint64(_SPREAD_AGAIN)
-        mixed ^= mixed >> uint64(32)
+        mixed = mixed_with(mixed, uint64(words[i]))
         i += 1
+    return hash_of(mixed)
+
+
+@kernel("uint64(uint64, uint64)", inlined=True)
+def mixed_with(mixed: Any, word: Any) -> Any:
+    """Mix the next word of a payload that is not long into what is mixed of the start, here 0, and those before."""
+    mixed = (mixed ^ word) * uint64(_SPREAD_AGAIN)
+    return mixed ^ (mixed >> uint64(32))
+
+
+@kernel("int64(uint64)", inlined=True)
+def hash_of(mixed: Any) -> Any:
+    """The hash that hash_event makes of what all words were mixed into; never negative."""
     return int64((mixed * uint64(_SPREAD)) >> uint64(1))
 
 
@@ -66,7 +78,7 @@ def copy_words(words: Column, begin: int, held: Column, at: int, length: int) ->
 @kernel(f"boolean({_READ}, int64, {_READ}, int64, int64)", inlined=True)
 def same_words(held: Column, at: int, words: Column, begin: int, length: int) -> bool:
     """Whether a payload that is held has the same words, and as many."""
-    if length > _LONG:
+    if length > LONG:
         # Without a way out, and through slices, many words are compared at once. Hashes agree, so all will, as a rule.
         ours, theirs, different = held[at : at + length], words[begin : begin + length], int64(0)
         for i in range(length):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numba import int64, uint32, uint64
 
-from slackwater.kernels.columns.payload_words import copy_words, hash_event, same_words
+from slackwater.kernels.columns.payload_words import copy_words, hash_event, hash_of, mixed_with, same_words
 from slackwater.kernels.compile import kernel
 from slackwater.kernels.memory import read_ahead, settled
 from slackwater.kernels.saturating import minus
@@ -89,6 +89,13 @@ def hash_keys(offsets: Column, words: Column, hashes: Column) -> None:
     """Hash the key of each row."""
     for row in range(len(hashes)):
         hashes[row] = hash_event(0, words, offsets[row], offsets[row + 1] - offsets[row])
+
+
+@kernel(f"void({_READ}, int64[::1])")
+def hash_words(words: Column, hashes: Column) -> None:
+    """Hash keys of one word each: as hash_keys, several at a time."""
+    for row in range(len(hashes)):
+        hashes[row] = hash_of(mixed_with(uint64(0), uint64(words[row])))
 
 
 _HELD = "int64, uint32[::1], uint64[::1], int64[::1], int64[::1], int64[::1]"

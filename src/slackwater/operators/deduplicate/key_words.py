@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from slackwater.columns.row_codec import WORD, RowCodec
 from slackwater.kernels.columns.lay_words import count_words, lay_bytes, lay_marks, lay_texts, lay_values
-from slackwater.kernels.match.known_keys import FEW, hash_keys
+from slackwater.kernels.match.known_keys import FEW, hash_keys, hash_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,8 +82,12 @@ class KeyWords:
         if any(column.null_count or _is_text(column.type) for column in columns):
             return self._hashed(*_laid(columns, rows.num_rows))
         values = [_values(column) for column in columns]
-        words = values[0] if len(values) == 1 else np.stack(values, axis=1).reshape(-1)
-        return self._hashed(self._even_offsets(rows.num_rows), np.ascontiguousarray(words))
+        offsets = self._even_offsets(rows.num_rows)
+        if len(values) > 1:
+            return self._hashed(offsets, np.stack(values, axis=1).reshape(-1))
+        words, hashes = np.ascontiguousarray(values[0]), self._room_for_hashes(rows.num_rows)
+        hash_words(words, hashes)
+        return Words(offsets, words, hashes)
 
     def _hashed(self, offsets: Column, words: Column) -> Words:
         hashes = self._room_for_hashes(len(offsets) - 1)
