@@ -60,7 +60,7 @@ def _settled(_: Any, value: Any) -> Any:
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.asm(ir.FunctionType(_WORD, [_WORD]), "", "=r,0", arguments, side_effect=False)
 
-    return types.int64(types.int64), generate
+    return types.int64(value), generate
 
 
 read_ahead: Any = intrinsic(_read_ahead)

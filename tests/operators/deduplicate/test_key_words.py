@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.operators.deduplicate.key_words import KeyWords
+from slackwater.operators.deduplicate.key_words import KeyWords, Words
 
 _TEXTS = st.lists(st.none() | st.binary(max_size=20), max_size=12)
 _NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1)
@@ -36,6 +36,17 @@ def test_a_key_is_its_length_its_bytes_its_number_and_its_nulls(
     keys = [_words_of(text, number) for text, number in zip(texts[begin:], numbers[begin:], strict=True)]
     assert written.words.tolist() == [word for key in keys for word in key]
     assert written.offsets.tolist() == np.cumsum([0, *map(len, keys)]).tolist()
+
+
+@given(st.lists(st.binary(max_size=90), max_size=12), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=12))
+def test_a_key_has_one_hash(texts: list[bytes], numbers: list[int]) -> None:
+    """Whichever loop hashes it: a step that is resumed hashes the words that it stored, not the column."""
+    for values in (pa.array(texts, pa.binary()), pa.array(numbers, pa.int64())):
+        rows = pa.record_batch({"key": values})
+        written = KeyWords(rows.schema, ["key"]).encode(rows)
+        hashes = Words.of(written.offsets.copy(), written.words.copy()).hashes
+        assert written.hashes.tolist() == hashes.tolist()
+        assert (hashes >= 0).all()
 
 
 def _misplaced(column: pa.Array, by: int) -> pa.Array:

@@ -12,10 +12,10 @@ too old is met: what was forgotten need not be taken out of anything. Of numbers
 a ring needs. One that was forgotten so long ago that it looks like a later one leads into another chain: that one goes
 back in time, too, and no key is taken for another, so nothing is found there and nothing is lost.
 
-Half of the rows may be repeats, at random, which no processor can guess. So the loops ask whether the newest original of
-a place is the one that is looked for without a branch; only where that is remembered but has another key, the chain is
-followed. Four places for each line make that rare. They go through AT_ONCE rows at a time, before which they
-forget what is too old, and see whether all these rows have room; if not, they stop, and are called again when there is.
+Half of the rows may be repeats, at random, which no processor can guess. So the loops ask without a branch whether the
+newest original of a place is the one that is looked for; only where that is remembered but has another key, the chain
+is followed. Four places for each line make that rare. The loops go through AT_ONCE rows at a time. Before these they
+forget what is too old, and see whether all of them have room; if not, they stop, and are called again when there is.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ USED: Final = 2
 MARKS: Final = 3
 
 _HALF: Final = 32
-"""A link has a part of the hash of its key, above so many bits of how far it is to the next one of the chain, less 1."""
+"""A link has a part of the hash of its key above so many bits, which say how far back the chain goes on, less one."""
 
 _FAR: Final = 16
 """Rows ahead whose places in the table are read."""
@@ -234,7 +234,9 @@ def find_lasts(
             line = (uint64(first + position) & ring) * uint64(width)
             fates[row] = KEPT
             if unlike != 0 or uint64(time) - uint64(lines[line + uint64(TIME)]) > uint64(within):
-                _remember(few, links, lines, held, used, number, head, code, time, first_row + row, words, start, length)
+                _remember(
+                    few, links, lines, held, used, number, head, code, time, first_row + row, words, start, length
+                )
                 table[code & mask] = uint32(number)
                 used += length if length > few else 0
                 begun_by[row] = number
@@ -288,7 +290,8 @@ def _look_up(
     line = (uint64(head) & ring) * width  # whether or not it is remembered: what was found there need not be used
     unlike = int64(-1)
     if _lies_in_line(few, words, start, length):
-        unlike = (lines[line + uint64(LENGTH)] ^ length) | _differing(few, lines, line + uint64(WORDS), words, start, length)
+        unlike = _differing(few, lines, line + uint64(WORDS), words, start, length)
+        unlike |= lines[line + uint64(LENGTH)] ^ length
     forgotten = (number - first - 1 - position) >> 63
     if settled(unlike & ~forgotten) != 0:
         position = _follow(few, links, lines, held, first, position, words, start, length)
@@ -348,7 +351,8 @@ def _follow(
 
 
 @kernel(
-    f"void(int64, uint64[::1], int64[::1], int64[::1], int64, int64, uint32, uint64, int64, int64, {_READ}, int64, int64)",
+    f"void(int64, uint64[::1], int64[::1], int64[::1], int64, int64, uint32, uint64, int64, int64, {_READ}, int64,"
+    "int64)",
     inlined=True,
 )
 def _remember(
@@ -366,7 +370,7 @@ def _remember(
     start: int,
     length: int,
 ) -> None:
-    """Write an original to a line, and the words of its key there or behind those that are held."""
+    """Write an original to a line, the words of its key there or behind those that are held, and its link."""
     slot = uint64(number) & uint64(len(links) - 1)
     links[slot] = (code << uint64(_HALF)) | uint64(uint32(uint32(number) - head - uint32(1)))
     line = slot * uint64(few + WORDS)

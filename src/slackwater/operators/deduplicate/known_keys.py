@@ -90,7 +90,18 @@ class KnownKeys:
     [0, 1, 3]
     """
 
-    __slots__ = ("_few", "_forgotten", "_held", "_lines", "_links", "_marks", "_scratch", "_segments", "_table", "_within")
+    __slots__ = (
+        "_few",
+        "_forgotten",
+        "_held",
+        "_lines",
+        "_links",
+        "_marks",
+        "_scratch",
+        "_segments",
+        "_table",
+        "_within",
+    )
 
     def __init__(self, within: Duration, resume: KnownState | None = None, few: int = 1) -> None:
         state = resume or KnownState()
