@@ -90,7 +90,8 @@ def lay_texts(data: Bytes, ends: Column, offsets: Column, words: Column, hashes:
     at = uint64(0)
     for row in range(len(hashes)):
         begin, stop = ends[row], ends[row + 1]
-        offsets[row] = place = int64(at)
+        place: Any = int64(at)
+        offsets[row] = place
         length = uint64(stop - begin)
         words[at], mixed = int64(length), mixed_with(uint64(0), length)
         at += uint64(1)
@@ -102,7 +103,7 @@ def lay_texts(data: Bytes, ends: Column, offsets: Column, words: Column, hashes:
             word = last_word(data, begin, stop)
             words[at], mixed = int64(word), mixed_with(mixed, word)
             at += uint64(1)
-        count = int64(at) - place
+        count: Any = int64(at) - place
         hashes[row] = hash_of(mixed) if count <= LONG else hash_event(0, words, place, count)
     offsets[len(hashes)] = int64(at)
     return int64(at)

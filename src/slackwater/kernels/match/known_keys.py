@@ -300,7 +300,7 @@ def _look_up(
 
 
 @kernel(f"boolean(int64, {_READ}, int64, int64)", inlined=True)
-def _lies_in_line(few: int, words: Column, start: int, length: int) -> bool:
+def _lies_in_line(few: int, words: Column, start: int, length: int) -> Any:
     """Whether a key fits a line, and as many words as a line has may be read where it begins."""
     return (uint64(length - 1) < uint64(few)) & (start + few <= len(words))
 
@@ -375,7 +375,8 @@ def _remember(
     links[slot] = (code << uint64(_HALF)) | uint64(uint32(uint32(number) - head - uint32(1)))
     line = slot * uint64(few + WORDS)
     lines[line + uint64(TIME)], lines[line + uint64(LATEST)], lines[line + uint64(LENGTH)] = time, row, length
-    at, begin = line + uint64(WORDS), uint64(start)
+    at: Any = line + uint64(WORDS)
+    begin = uint64(start)
     if _lies_in_line(few, words, start, length):
         lines[at] = words[begin]
         if few > 1:  # and what lies behind a shorter key, which nobody looks at
@@ -383,7 +384,7 @@ def _remember(
             lines[at + one], lines[at + two] = words[begin + one], words[begin + two]
             lines[at + three], lines[at + four] = words[begin + three], words[begin + four]
     elif length <= few:
-        copy_words(words, start, lines, int64(at), length)
+        copy_words(words, start, lines, at, length)
     else:
         lines[at] = used
         copy_words(words, start, held, used, length)
