@@ -40,9 +40,9 @@ laws: $(READY) ## only the laws (nothing lost, punctuations never go back, ...),
 
 test-long: $(READY) $(CLASSES) ## Spark killed at 70 moments; the laws and the merges of replicas with 10,000 examples each: for nights
 	@$(BIN)/python -m pytest -q -m long
-	@$(BIN)/python -m pytest -q tests/laws tests/operators/merging --hypothesis-profile=nightly
+	@$(BIN)/python -m pytest -q tests/laws tests/operators/replicas --hypothesis-profile=nightly
 
-mutants: $(READY) ## plant small bugs in kernels, operators and sinks, and list those that no test notices; OF=path MOST=60 SEED=1
+mutants: $(READY) ## plant small bugs in kernels, operators, runners and sinks, and list those that no test notices; OF=path MOST=60 SEED=1
 	@$(BIN)/python tools/mutants --folder build/mutants $(if $(OF),--of $(OF)) --most $(or $(MOST),60) --seed $(or $(SEED),1)
 
 bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|deduplicate|heartbeats|spark|all, QUICK=1 for the short run: a table, then one JSON line

@@ -20,8 +20,8 @@ sys.path.insert(0, str(_TOOL))
 
 from changes import changes_of  # noqa: E402 - found by the path above
 from forks import function_of, plant  # noqa: E402
-from nearest_tests import NearestTests, Notes, own_tests  # noqa: E402
-from workshop import Workshop  # noqa: E402
+from nearest_tests import NearestTests, Notes  # noqa: E402
+from workshop import WATCHED, Workshop  # noqa: E402
 
 _PROJECT = Path(__file__).parents[2]
 
@@ -34,7 +34,9 @@ _PROJECT = Path(__file__).parents[2]
         ("return not (a == b)", ["return (a == b)", "return not (a != b)"]),
         ("return min(a, b)", ["return max(a, b)"]),
         ("return a and b", ["return a or b"]),
-        ("a.sort()", ["pass"]),
+        ("return a if b else c", ["return a if not (b) else c"]),
+        ("with f(a or b): pass", ["with f(a and b): pass"]),
+        ("a.sort()", ["0 and (a.sort())"]),
         ("a += b", ["pass"]),
         ("return 'é' + a", ["return 'é' - a"]),
         ("return 'a text with 1 < 2 in it'", []),
@@ -73,10 +75,28 @@ def test_the_tests_of_a_compiled_loop_are_those_that_enter_its_callers() -> None
         ("tests/operators/test_other.py::test_it", "operators/sort.py:SortOperator.on_batch", 0.1),
     ):
         notes.add(json.dumps({"test": test, "seconds": seconds, "enters": [function]}))
+    example = "tests/public_api/test_doctests.py::test_examples[slackwater.kernels.progress.past_grid]"
+    notes.add(json.dumps({"test": example, "seconds": 0.5, "enters": []}))
     nearest = NearestTests(_PROJECT, notes)
     chosen = nearest.of(Path("src/slackwater/kernels/progress/past_grid.py"), "_past_grid", 2.0)
-    assert chosen.tests == ["tests/kernels/progress/test_past_grid.py::test_it", "tests/laws/test_quick.py::test_it"]
+    own = "tests/kernels/progress/test_past_grid.py::test_it"
+    assert chosen.tests == [own, "tests/laws/test_quick.py::test_it", example]
     assert chosen.left_out == 1, "the slow one would take longer than there is time"
+
+
+def test_handlers_and_guards_are_changed_too() -> None:
+    """What is done when something fails, and when a case holds, decides as much as the rest."""
+    source = """
+def f(a):
+    try:
+        g()
+    except ValueError:
+        return a + b
+    match a:
+        case int() if a < b:
+            return a
+"""
+    assert [change.what for change in changes_of(source)] == ["g() -> left out", "a + b -> a - b", "a < b -> a <= b"]
 
 
 def test_a_trial_changes_the_copy_and_never_the_project(tmp_path: Path) -> None:
@@ -102,27 +122,77 @@ def test_a_trial_changes_the_copy_and_never_the_project(tmp_path: Path) -> None:
     workshop = Workshop(project, copy)
     assert (copy / file).read_text() == source
     verdicts = [workshop.try_on_spark(file, change) for change in changes_of(source)]
-    assert [verdict.killed_by for verdict in verdicts] == [f"FAILED {tests}::test_it"] * 2
+    assert [verdict.killed_by for verdict in verdicts] == [f"{tests}::test_it"] * 2
     assert (project / file).read_text() == (copy / file).read_text() == source
 
 
 def test_a_file_without_tests_is_an_error_and_no_verdict(tmp_path: Path) -> None:
     """Where the tests of a file are not found nothing notices anything: that must not look like a bug that is found."""
     file = Path("src/slackwater/runners/spark/one.py")
-    profile = "from hypothesis import settings\nsettings.register_profile('short')\n"
     source = "def following(x):\n    return x + 1\n"
-    for path, text in {file: source, Path("tests/conftest.py"): profile}.items():
-        (tmp_path / "project" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "project" / path).write_text(text)
+    (tmp_path / "project" / file).parent.mkdir(parents=True)
+    (tmp_path / "project" / file).write_text(source)
     workshop = Workshop(tmp_path / "project", tmp_path / "copy")
-    with pytest.raises(RuntimeError, match=r"test_one\.py cannot be run"):
+    with pytest.raises(RuntimeError, match=r"one\.py has no tests on Spark"):
         workshop.try_on_spark(file, changes_of(source)[0])
 
 
-def test_what_runs_on_spark_and_is_changed_has_tests() -> None:
-    """The files that are tried by their own tests alone, in copies."""
-    for file in sorted((_PROJECT / "src/slackwater/runners/spark/output").glob("*sink*.py")):
-        assert (_PROJECT / own_tests(file.relative_to(_PROJECT))).exists(), file
+def test_what_fails_without_the_change_notices_nothing(tmp_path: Path) -> None:
+    """A test that cannot pass where changes are tried would take every one of them for noticed."""
+    project, copy = tmp_path / "project", tmp_path / "copy"
+    fails_in_forks = """
+import os
+from slackwater.one import after, before
+
+_BEGAN = os.getpid()
+
+def test_it():
+    assert before(3) == 2
+
+def test_only_where_it_began():
+    assert after(3) > 3 and os.getpid() == _BEGAN
+"""
+    for path, text in {
+        "src/slackwater/__init__.py": "",
+        "src/slackwater/one.py": "def after(x):\n    return x + 1\n\ndef before(x):\n    return x - 1\n",
+        "tests/conftest.py": "from hypothesis import settings\nsettings.register_profile('short')\n",
+        "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--import-mode=importlib'\n",
+        "README.md": "",
+        "benchmarks/__init__.py": "",
+        **{f"tests/{name}" if name.endswith(".py") else f"tests/{name}/test_none.py": "" for name in WATCHED},
+        "tests/operators/test_one.py": fails_in_forks,
+    }.items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(text)
+    script = """
+import sys
+from pathlib import Path
+from changes import changes_of
+from nearest_tests import NearestTests
+from workshop import Workshop
+
+project, file = Path(sys.argv[1]), Path("src/slackwater/one.py")
+workshop = Workshop(project, Path(sys.argv[2]))
+nearest = NearestTests(project, workshop.watch(1))
+sample = [(file, change) for change in changes_of(Path(project, file).read_text())]
+def report(verdict):
+    print("verdict", verdict.change.key, "|", verdict.killed_by, "|", verdict.unsure)
+workshop.try_in_forks(sample, nearest, (1, 20.0, float("inf")), report)
+"""
+    command = [sys.executable, "-c", script, str(project), str(copy)]
+    done = subprocess.run(  # noqa: S603 - our own lines
+        command, check=False, env={**os.environ, "PYTHONPATH": str(_TOOL)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    tests = "tests/operators/test_one.py"
+    unsure = f"None | {tests}::test_only_where_it_began fails without the change, too"
+    noticed = f"{tests}::test_it | "
+    assert [line.partition("verdict ")[2] for line in done.stdout.splitlines() if "verdict " in line] == [
+        f"after: x + 1 -> x - 1 | {unsure}",
+        "after: x + 1 -> x + 2 | None | all of its tests fail without the change, too",
+        f"before: x - 1 -> x + 1 | {noticed}",
+        f"before: x - 1 -> x - 2 | {noticed}",
+    ]
 
 
 def test_every_explained_change_is_still_there() -> None:

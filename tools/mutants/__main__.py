@@ -2,12 +2,13 @@
 
     python tools/mutants [--of NAME ...] [--most 60] [--seed 1] [--jobs 2] [--folder KEPT] [--again SURVIVORS]
 
-A seeded sample of the changes of kernels, operators and the sinks of Spark, the same for the same seed; survivors are
-listed at the end with the place to look at. Those that change no behaviour stand in `explained.txt`, with the reason.
+A seeded sample of the changes of kernels, operators, the runner in process, and shards, state and sinks of Spark, the
+same for the same seed and the same number from each of them; survivors are listed at the end with the place to look at.
+Those that change no behaviour stand in `explained.txt`, with the reason.
 
-First all tests are watched once, which takes minutes; with `--folder` this is done once for many runs. Each change is
-then set against the tests that enter the changed function. It is made in memory, in a fork;
-in what runs on Spark, in a copy of the project; never in the project.
+First all tests without Spark are watched once, which takes minutes; with `--folder` this is done once for many runs.
+Each change is then set against the tests that enter the changed function. It is made in memory, in a fork. What runs on
+Spark and is noticed by none of them is tried with Spark, in a copy of the project; never in the project.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ import random
 import sys
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import chain, zip_longest
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
@@ -25,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 sys.path.insert(0, str(Path(__file__).parent))
 
 from changes import Change, changes_of
-from nearest_tests import PACKAGE, NearestTests
+from nearest_tests import PACKAGE, Chosen, NearestTests
 from workshop import Workshop
 
 if TYPE_CHECKING:
@@ -34,12 +38,8 @@ if TYPE_CHECKING:
     from verdict import Verdict
 
 _PROJECT: Final = Path(__file__).parents[2]
-_SINKS: Final = (
-    "runners/spark/output/sinks.py",
-    "runners/spark/output/folder_sink.py",
-    "runners/spark/input/parquet_files.py",
-)
-_ROOMS: Final = ("kernels", "columns", "operators", "runners/in_process", *_SINKS)
+_ON_SPARK: Final = tuple(f"runners/spark/{name}" for name in ("input/parquet_files.py", "output/", "shard/", "state/"))
+_ROOMS: Final = ("kernels/", "columns/", "operators/", "runners/in_process/", *_ON_SPARK)
 _EXPLAINED: Final = Path(__file__).with_name("explained.txt")
 
 
@@ -73,19 +73,44 @@ def read_explained(text: str) -> set[str]:
 def main() -> int:
     """Run a sample; say how many were noticed, and list the rest."""
     chosen = _options().parse_args()
-    sample = candidates(chosen.of)
-    random.Random(chosen.seed).shuffle(sample)  # noqa: S311 - a sample, not a secret
+    sample = in_turn(chosen.of, candidates(chosen.of), chosen.seed)
     if chosen.again is not None:
         again = {line.partition("    (line")[0] for line in chosen.again.read_text().splitlines()}
         sample = [one for one in sample if f"{one[0].relative_to(PACKAGE)}: {one[1].key}" in again]
     sample = sample[: chosen.most]
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
         verdicts = _verdicts(sample, chosen.folder.resolve() if chosen.folder else Path(temporary), chosen)
-    survivors = [verdict for verdict in verdicts if verdict.killed_by is None]
-    print(f"\n{len(verdicts) - len(survivors)} of {len(verdicts)} planted bugs were noticed; not noticed:")
-    for verdict in survivors:
-        print(f"{verdict.file.relative_to(PACKAGE)}: {verdict.change.key}    (line {verdict.change.line})")
+    _list("said nothing", [verdict for verdict in verdicts if verdict.unsure])
+    verdicts = [verdict for verdict in verdicts if not verdict.unsure]
+    planted, noticed = (Counter(_folder(one) for one in some) for some in (verdicts, filter(_noticed, verdicts)))
+    print("\nnoticed of planted:", ", ".join(f"{name} {noticed[name]}/{planted[name]}" for name in sorted(planted)))
+    print(f"{noticed.total()} of {planted.total()} planted bugs were noticed.")
+    _list("not noticed", [verdict for verdict in verdicts if not _noticed(verdict)])
     return 0
+
+
+def in_turn(names: Sequence[str], found: list[tuple[Path, Change]], seed: int) -> list[tuple[Path, Change]]:
+    """Shuffle changes, then take one of the first name, one of the next, and so on: each has its share of a sample."""
+    random.Random(seed).shuffle(found)  # noqa: S311 - a sample, not a secret
+    dealt: dict[str, list[tuple[Path, Change]]] = {name: [] for name in names}
+    for one in found:
+        place = f"{one[0].relative_to(PACKAGE).as_posix()}:{one[1].inside}"
+        dealt[next(name for name in names if name in place)].append(one)
+    return [one for one in chain.from_iterable(zip_longest(*dealt.values())) if one is not None]
+
+
+def _folder(verdict: Verdict) -> str:
+    return verdict.file.parent.relative_to(PACKAGE).as_posix()
+
+
+def _noticed(verdict: Verdict) -> bool:
+    return verdict.killed_by is not None
+
+
+def _list(title: str, verdicts: list[Verdict]) -> None:
+    print(f"\n{title}:" if verdicts else "", end="\n" if verdicts else "")
+    for verdict in verdicts:
+        print(f"{verdict.file.relative_to(PACKAGE)}: {verdict.change.key}    (line {verdict.change.line})")
 
 
 def _options() -> argparse.ArgumentParser:
@@ -102,40 +127,44 @@ def _options() -> argparse.ArgumentParser:
 
 
 def _verdicts(sample: list[tuple[Path, Change]], folder: Path, chosen: argparse.Namespace) -> list[Verdict]:
-    """What became of each change: of what runs on Spark in copies, of all others in forks; some at once."""
+    """What became of each change: all are tried in forks, and what runs on Spark, if not noticed there, in copies."""
     end = time.monotonic() + 60 * chosen.minutes
     made = [Workshop(_PROJECT, folder / str(number)) for number in range(chosen.jobs)]
     workshops: SimpleQueue[Workshop] = SimpleQueue()
     for workshop in made:
         workshops.put(workshop)
     verdicts: list[Verdict] = []
+    not_yet: list[Verdict] = []
 
     def report(verdict: Verdict) -> None:
         verdicts.append(verdict)
         print(_line(verdict), flush=True)
 
-    def trial(one: tuple[Path, Change]) -> None:
+    def report_or_go_on(verdict: Verdict) -> None:
+        (not_yet.append if "spark" in verdict.file.parts and not _noticed(verdict) else report)(verdict)
+
+    def trial_on_spark(before: Verdict) -> None:
         if time.monotonic() > end:
             return
         workshop = workshops.get()
         try:
-            report(workshop.try_on_spark(*one))
+            verdict = workshop.try_on_spark(before.file, before.change)
         finally:
             workshops.put(workshop)
+        asked = Chosen(before.asked.tests + verdict.asked.tests, before.asked.left_out)
+        report(replace(verdict, asked=asked, seconds=before.seconds + verdict.seconds))
 
-    on_spark = [one for one in sample if "spark" in one[0].parts]
+    nearest = NearestTests(_PROJECT, made[0].watch(chosen.jobs))
+    made[0].try_in_forks(sample, nearest, (chosen.jobs, chosen.seconds, end), report_or_go_on)
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        list(pool.map(trial, on_spark))
-    here = [one for one in sample if one not in on_spark]
-    if here:
-        nearest = NearestTests(_PROJECT, made[0].watch(chosen.jobs))
-        made[0].try_in_forks(here, nearest, (chosen.jobs, chosen.seconds, end), report)
+        list(pool.map(trial_on_spark, not_yet))
     return verdicts
 
 
 def _line(verdict: Verdict) -> str:
     asked = f"{len(verdict.asked.tests)} tests, {verdict.asked.left_out} left out"
     action = f"noticed by {verdict.killed_by}" if verdict.killed_by else f"NOT NOTICED ({asked})"
+    action = f"SAYS NOTHING: {verdict.unsure}" if verdict.unsure else action
     place = f"{verdict.file.relative_to(PACKAGE)}:{verdict.change.line}"
     return f"{verdict.seconds:5.0f} s  {place}  {verdict.change.what}  {action}"
 

@@ -107,8 +107,12 @@ class _Finder:
 
     def _of_statement(self, statement: ast.stmt, inside: str) -> Iterator[Change]:
         if isinstance(statement, ast.Expr | ast.AugAssign):
-            yield self._change(statement, "pass", inside, f"{self._text(statement)} -> left out")
-        for expression in ast.iter_child_nodes(statement):
+            text = self._text(statement)
+            # Never evaluated, but still there: what it closes over, or that it yields, stays a trait of the function.
+            new = f"0 and ({text})" if isinstance(statement, ast.Expr) else "pass"
+            yield self._change(statement, new, inside, f"{text} -> left out")
+        for child in ast.iter_child_nodes(statement):
+            expression = child.context_expr if isinstance(child, ast.withitem) else child
             if isinstance(expression, ast.expr) and expression is not getattr(statement, "annotation", None):
                 yield from self._in_expression(expression, statement, inside)
         if isinstance(statement, ast.If | ast.While):
@@ -116,7 +120,11 @@ class _Finder:
             yield self._change(statement.test, f"not ({test})", inside, f"{test} -> turned round")
         for name in ("body", "orelse", "finalbody"):
             yield from self._in_statements(getattr(statement, name, []), inside)
+        for handler in getattr(statement, "handlers", []):
+            yield from self._in_statements(handler.body, inside)
         for case in getattr(statement, "cases", []):
+            if case.guard is not None:
+                yield from self._in_expression(case.guard, statement, inside)
             yield from self._in_statements(case.body, inside)
 
     def _in_expression(self, expression: ast.expr, statement: ast.stmt, inside: str) -> Iterator[Change]:
@@ -138,14 +146,15 @@ class _Finder:
             case ast.BoolOp(op=op, values=[first, second, *_]):
                 words = ("and", "or") if isinstance(op, ast.And) else ("or", "and")
                 yield self._between(first, second, words)
+            case ast.IfExp(test=test):
+                yield self._offset_of(test), self._end_of(test), f"not ({self._text(test)})"
             case ast.UnaryOp(op=ast.Not()):
                 yield self._offset_of(node), self._offset_of(node) + len("not "), ""
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name) as called) if name in _CALLS:
                 yield self._end_of(called) - len(name), self._end_of(called), _CALLS[name]
-            case ast.Constant(value=bool() as value):
-                yield self._offset_of(node), self._end_of(node), str(not value)
             case ast.Constant(value=int() as value):
-                yield self._offset_of(node), self._end_of(node), str(value + 1)
+                new = not value if isinstance(value, bool) else value + 1
+                yield self._offset_of(node), self._end_of(node), str(new)
 
     def _between(self, before: ast.expr, after: ast.expr, words: tuple[str, str]) -> tuple[int, int, str]:
         old, new = words

@@ -3,7 +3,10 @@
 A plugin of pytest. The process collects all tests and runs a few of them, so that compiled loops are loaded. Then it
 forks for each change: the fork gives the function its changed code, wherever the function is known, and runs the tests
 that were chosen until one fails. A compiled loop is compiled anew, and so are all that call it. What runs on Spark runs
-in other processes; it is tried in a copy (`workshop.py`).
+in other processes; what no test without Spark notices is tried in a copy (`workshop.py`).
+
+A test that failed says something only if it passes in the same surroundings without the change. So it is run once more
+in a fork of its own, in which the function is given the code that it had.
 """
 
 from __future__ import annotations
@@ -14,19 +17,20 @@ import resource
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from nearest_tests import PACKAGE, Chosen
 from numba.core.caching import NullCache
 from verdict import Verdict
+from watched_tests import leave_out_other_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    import pytest
     from changes import Change
     from nearest_tests import NearestTests
 
@@ -40,10 +44,14 @@ _COMPILING: Final = 20
 """Seconds of processor time on top of those for tests, where a loop was changed."""
 
 _BESIDE: Final = 20
-"""Seconds of processor time on top of those for tests, before a change is taken to have no end."""
+"""Seconds of processor time on top of `_ENOUGH` times those noted, after which a test is taken to have no end."""
 
-_ASLEEP: Final = 300
-"""Seconds by the clock after which one is taken to wait for ever."""
+_SLOWER: Final = 10
+"""How many times as long a test may take by the clock, and `_ASLEEP` seconds on top, before it waits for ever."""
+
+_ASLEEP: Final = 60
+
+_NO_END: Final = (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM)
 
 
 @dataclass(frozen=True)
@@ -52,11 +60,24 @@ class _Trial:
 
     file: Path
     change: Change
-    asked: Chosen
+    tests: list[pytest.Item]
+    left_out: int
     answer: int
-    """The descriptor by which it names the test that failed."""
+    """The descriptor by which it tells how far it has come."""
 
     begun: float
+
+
+@dataclass(frozen=True)
+class _End:
+    """What a fork has told, and how it ended."""
+
+    planted: bool
+    ran: int
+    """How many tests it began."""
+
+    failure: str | None
+    """How the last of them failed, if not by its own asserts; None if all passed."""
 
 
 class ForkedTrials:
@@ -76,32 +97,50 @@ class ForkedTrials:
         self._nearest = nearest
         self._jobs, self._seconds, self._end = limits
         self._report = report
+        self._sound: dict[tuple[str, str], bool] = {}
+        self._unsound: set[str] = set()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the tests that were watched."""
+        leave_out_other_processes(items)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Fork for each change, for some of them at once."""
+        if session.testsfailed:
+            message = "not all tests can be collected: a change that only those notice would look like a survivor"
+            raise pytest.UsageError(message)
         items = {item.nodeid: item for item in session.items}
-        _run(session, [*items.values()][:: max(len(items) // _WARM, 1)])
+        failed, _ = _run(session, [*items.values()][:: max(len(items) // _WARM, 1)])
+        if failed:
+            message = f"{failed} fails without any change"
+            raise pytest.UsageError(message)
         under_way: dict[int, _Trial] = {}
         for file, change in self._sample:
             if time.monotonic() > self._end:
                 break
             while len(under_way) >= self._jobs:
-                self._report(_finished(under_way))
+                self._report(self._finished(session, under_way))
             chosen = self._nearest.of(file, change.inside, _ENOUGH * self._seconds)
-            tests = [item for test in chosen.tests for name, item in items.items() if name == test or _in(name, test)]
+            tests = [items[test] for test in chosen.tests if test in items and test not in self._unsound]
             if not tests:
-                self._report(Verdict(file, change, None, chosen, 0.0))
+                unsure = "all of its tests fail without the change, too" if chosen.tests else ""
+                self._report(Verdict(file, change, None, chosen, 0.0, unsure))
                 continue
-            answer, told = os.pipe()
-            process = os.fork()
-            if process == 0:
-                self._try_out(session, tests, file, change, told)
-            os.close(told)
-            asked = Chosen([test.nodeid for test in tests], chosen.left_out)
-            under_way[process] = _Trial(file, change, asked, answer, time.monotonic())
+            process, trial = self._fork(session, tests, file, change)
+            under_way[process] = replace(trial, left_out=chosen.left_out + len(chosen.tests) - len(tests))
         while under_way:
-            self._report(_finished(under_way))
+            self._report(self._finished(session, under_way))
         return True
+
+    def _fork(
+        self, session: pytest.Session, tests: list[pytest.Item], file: Path, change: Change
+    ) -> tuple[int, _Trial]:
+        answer, told = os.pipe()
+        process = os.fork()
+        if process == 0:
+            self._try_out(session, tests, file, change, told)
+        os.close(told)
+        return process, _Trial(file, change, tests, 0, answer, time.monotonic())
 
     def _try_out(
         self, session: pytest.Session, tests: list[pytest.Item], file: Path, change: Change, told: int
@@ -110,50 +149,93 @@ class ForkedTrials:
         code = 1
         try:
             compiling = _COMPILING if hasattr(function_of(file, change), "py_func") else 0
-            seconds = int(self._seconds + compiling + _BESIDE)
-            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(_ASLEEP)
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
             plant(self._project / file, file, change)
-            failed, ran = _run(session, tests, self._seconds + compiling)
-            os.write(told, f"{ran} {failed}".encode())
+
+            def begins(test: str) -> None:
+                os.write(told, b".")
+                noted = self._nearest.seconds(test)
+                signal.alarm(int(_SLOWER * (noted + compiling) + _ASLEEP))
+                allowed = int(time.process_time() + _ENOUGH * noted + compiling + _BESIDE)
+                resource.setrlimit(resource.RLIMIT_CPU, (allowed, resource.RLIM_INFINITY))
+
+            failed, _ = _run(session, tests, self._seconds + compiling, begins)
+            os.write(told, b"F" if failed else b"P")
             code = 0
         finally:
             os._exit(code)
 
+    def _finished(self, session: pytest.Session, under_way: dict[int, _Trial]) -> Verdict:
+        """Wait for a trial to end; where a test failed that fails without the change, too, go on behind it."""
+        process, status = os.wait()
+        trial = under_way.pop(process)
+        end = _end_of(trial, status)
+        while end.failure is not None and end.planted:
+            test, rest = trial.tests[end.ran - 1], trial.tests[end.ran :]
+            if self._passes_unchanged(session, test, trial):
+                return replace(_verdict(trial, end), killed_by=f"{test.nodeid}{end.failure}")
+            self._unsound.add(test.nodeid)
+            if not rest:
+                return replace(_verdict(trial, end), unsure=f"{test.nodeid} fails without the change, too")
+            process, after = self._fork(session, rest, trial.file, trial.change)
+            trial = replace(after, left_out=trial.left_out, begun=trial.begun)
+            end = _end_of(trial, os.waitpid(process, 0)[1])
+        verdict = _verdict(trial, end)
+        return verdict if end.planted else replace(verdict, unsure="it could not be planted")
 
-def _in(test: str, file: str) -> bool:
-    return test.startswith(f"{file}::")
+    def _passes_unchanged(self, session: pytest.Session, test: pytest.Item, trial: _Trial) -> bool:
+        """Whether a test passes with the function's own code planted; of plain functions it is asked once."""
+        loop = hasattr(function_of(trial.file, trial.change), "py_func")
+        key = (test.nodeid, f"{trial.file}:{trial.change.inside}" if loop else "")
+        if key not in self._sound:
+            source = (self._project / trial.file).read_text()
+            same = replace(trial.change, new=source[trial.change.start : trial.change.end])
+            process, control = self._fork(session, [test], trial.file, same)
+            end = _end_of(control, os.waitpid(process, 0)[1])
+            self._sound[key] = end.planted and end.failure is None
+        return self._sound[key]
 
 
-def _run(session: pytest.Session, tests: Sequence[pytest.Item], seconds: float = float("inf")) -> tuple[str, int]:
+def _verdict(trial: _Trial, end: _End) -> Verdict:
+    """That nothing was noticed by the tests that ran: time may have run out before all had their turn."""
+    ran, left = trial.tests[: end.ran], len(trial.tests) - end.ran
+    asked = Chosen([test.nodeid for test in ran], trial.left_out + left)
+    return Verdict(trial.file, trial.change, None, asked, time.monotonic() - trial.begun)
+
+
+def _end_of(trial: _Trial, status: int) -> _End:
+    """What became of the tests: a point for each that began, and whether the last of them passed or failed."""
+    with os.fdopen(trial.answer) as answer:
+        told = answer.read()
+    code, ran = os.waitstatus_to_exitcode(status), told.count(".")
+    if told[-1:] in {"P", "F"}:
+        failure = None if told.endswith("P") else ""
+    elif code < 0:
+        failure = " (no end)" if -code in _NO_END else f" (signal {-code})"
+    else:
+        failure = f" (the process ends with {code})"
+    return _End(ran > 0, ran, failure)
+
+
+def _run(
+    session: pytest.Session,
+    tests: Sequence[pytest.Item],
+    seconds: float = float("inf"),
+    begins: Callable[[str], None] = lambda _: None,
+) -> tuple[str, int]:
     """Run tests until one fails or so much processor time is used up; return the one that failed, and how many ran."""
     failures, begun = session.testsfailed, time.process_time()
     for ran, (test, following) in enumerate(zip(tests, [*tests[1:], None], strict=True), start=1):
+        begins(test.nodeid)
         test.ihook.pytest_runtest_protocol(item=test, nextitem=following)
         if session.testsfailed > failures:
             return test.nodeid, ran
         if time.process_time() - begun > seconds:
             return "", ran
     return "", len(tests)
-
-
-def _finished(under_way: dict[int, _Trial]) -> Verdict:
-    process, status = os.wait()
-    trial = under_way.pop(process)
-    with os.fdopen(trial.answer) as answer:
-        ran, _, failed = answer.read().partition(" ")
-    asked, code = trial.asked, os.waitstatus_to_exitcode(status)
-    if code < 0:
-        failed = "no end" if -code in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM) else f"signal {-code}"
-    elif code > 0:
-        failed = "an error outside of tests"
-    else:  # time may have run out before all tests had their turn
-        asked = Chosen(asked.tests[: int(ran)], asked.left_out + len(asked.tests) - int(ran))
-    return Verdict(trial.file, trial.change, failed or None, asked, time.monotonic() - trial.begun)
 
 
 def plant(source: Path, file: Path, change: Change) -> None:

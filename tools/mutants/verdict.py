@@ -23,3 +23,5 @@ class Verdict:
 
     asked: Chosen
     seconds: float
+    unsure: str = ""
+    """Why nothing follows from it, if nothing does: it was not planted, or what failed fails without it, too."""

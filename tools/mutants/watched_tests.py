@@ -34,6 +34,12 @@ _EXAMPLES: Final = 5
 
 _PACKAGE: Final = "/src/slackwater/"
 
+_WITH_SPARK: Final = frozenset({"sessions", "surroundings", "forked_python", "bare_python"})
+"""Fixtures of tests that have Spark or other processes do the work: what those enter is not seen from here."""
+
+_OTHER_PROCESSES: Final = "test_compilation.py"
+"""Left out, too: it compiles in processes of its own, slowly, and asks for no results."""
+
 
 class _Watch:
     """The functions entered since the watch began."""
@@ -71,6 +77,21 @@ def pytest_configure() -> None:
     settings.register_profile("mutants", short, phases=[Phase.explicit, Phase.generate], max_examples=examples)
     settings.load_profile("mutants")
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def leave_out_other_processes(items: list[pytest.Item]) -> None:
+    """Keep the tests that do their work in the process that runs them."""
+    items[:] = [
+        item
+        for item in items
+        if item.path.name != _OTHER_PROCESSES and _WITH_SPARK.isdisjoint(getattr(item, "fixturenames", ()))
+    ]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Watch no tests of which nothing would be seen."""
+    if NOTES in os.environ:
+        leave_out_other_processes(items)
 
 
 @pytest.hookimpl(wrapper=True)
