@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import slackwater as sw
 from slackwater.errors import BadTime, LateEvent, SchemaMismatch
 from slackwater.events.batch import EventBatch
 from slackwater.events.elements import Element, Insert, Punctuate, batch_of, elements_of
@@ -488,3 +489,19 @@ def test_lateness_beyond_int64_is_emitted_as_much_as_int64_can() -> None:
     (row,) = emitted["late"]
     assert isinstance(row, Insert)
     assert row.payload == (f"at {BEGINNING}", FOREVER - 1, FOREVER)
+
+
+def test_a_high_water_from_elsewhere_begins_a_count_of_rows() -> None:
+    """The next punctuation comes with the third row after it, and not sooner."""
+    node: Any = sw.stream([{"at": 1}], time="at").sort(patience=3, every=sw.Every.rows(3)).node
+    operator = node.input.build("punctuate#1")
+    schema = node.schema
+
+    def punctuated(*times: int) -> list[int | None]:
+        rows = schema.read(pa.record_batch({"at": list(times)}), "here")
+        return [batch.last_punctuation() for batch in operator.on_batch(0, rows).batches]
+
+    assert punctuated(5, 6) == [None]
+    assert [batch.last_punctuation() for batch in operator.advance_high_water(10).batches] == [7]
+    assert punctuated(20, 21) == [None]
+    assert punctuated(22) == [19]

@@ -222,6 +222,19 @@ def test_why_names_who_leads_and_what_each_replica_goes_by() -> None:
     ]
 
 
+def test_why_names_no_ground_while_nothing_is_complete() -> None:
+    """The tick of the first rows is not over."""
+    rows = pa.table({"landed": [1, 1], "replica": ["blue", "green"], "at": [3, 2]})
+    stream = sw.stream(rows, time="at", arrived="landed")
+    query = stream.merge_replicas("replica", 5, bounds=sw.Bounds.in_order()).open(id, on_late=id)
+    query.step()
+    (why,) = query.why()
+    query.stop()
+    assert [(one.origin, one.complete_before, one.ground, one.rule) for one in why.origins] == [
+        (name, sw.BEGINNING, sw.Grounds.NOTHING, "") for name in ("blue", "green")
+    ]
+
+
 def test_the_plan_names_the_bounds() -> None:
     """Beside the patience."""
     stream = sw.stream(_SCHEMA.empty_table(), time="at")

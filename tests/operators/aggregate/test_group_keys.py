@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.operators.aggregate.group_keys import comparable, in_own_type, number_groups
+from slackwater.errors import SchemaMismatch
+from slackwater.operators.aggregate.group_keys import comparable, in_own_type, key_fields, number_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -74,3 +75,10 @@ def test_without_keys_all_rows_are_one_group() -> None:
     assert _numbered([], 3).numbers.tolist() == [0, 0, 0]
     assert _numbered([], 0).numbers.tolist() == []
     assert _numbered([pa.array([], pa.string())], 0).numbers.tolist() == []
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.uuid()])
+def test_a_key_that_arrow_cannot_group_by_is_refused(kind: pa.DataType) -> None:
+    """Before any row comes; nested ones, and those that Arrow itself says no to."""
+    with pytest.raises(SchemaMismatch, match=r"(?s)compared as a whole.*group by a part of it"):
+        key_fields(pa.schema({"key": kind}), ["key"], "aggregate#1")

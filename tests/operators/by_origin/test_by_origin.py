@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from slackwater.events.batch import punctuation_like
 from slackwater.operators.by_origin.by_origin import ByOriginOperator
 from slackwater.testing.oracles.by_origin import release_within_origins
 from slackwater.testing.oracles.heartbeats import Skew, System, figure_2
@@ -267,6 +268,31 @@ def test_a_source_that_nobody_waits_for_goes_on_with_the_clock_of_the_others() -
 # ---- with a column of arrivals ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:when all is silent")
+def test_in_silence_each_band_is_looked_at_when_it_moves() -> None:
+    """The stranger goes by the slowest of the others: in the first band by a and the clock, in the last by b."""
+    after = sw.Bound(timedelta(seconds=5), timedelta(seconds=30))
+    bounds = (sw.Bounds({("b", "b"): [after]}) & sw.Bounds.delay(a="10s")).only("a", "b")
+    clock, source = sw.ManualClock(100_000_000), sw.PushSource(_TIMES)
+    stream = sw.stream(source, time="at", origin="who").tumbling("1s")
+    by_origin = stream.sort_within_origins(bounds=bounds, late=sw.Late.drop()).group_by("who")
+    soon, later = by_origin.in_bands("1s", "60s", n=sw.count())
+    sent: list[tuple[str, int]] = []
+    query = sw.Query(
+        [
+            (soon, lambda rows: sent.extend((who, clock.now() // 1_000_000) for who in rows["who"].to_pylist())),
+            (later, id),
+        ],
+        clock=clock,
+    )
+    source.push([_timed("a", 90, 0), _timed("b", 99, 0), _timed("stranger", 95, 0)])
+    for _ in range(10):
+        query.work()
+        clock.advance(1_000_000)
+    query.stop()
+    assert sent == [("a", 101), ("stranger", 106)]
+
+
 def _bounds(system: System) -> sw.Bounds:
     entries = {
         both: [
@@ -372,8 +398,31 @@ def test_sources_of_which_nothing_is_known_go_by_all_the_others() -> None:
     assert result.table["at"].to_pylist() == [1, 9, 10, 11, 20]
     query = _sent(*rows[:2], size=10).sort_within_origins(bounds=bounds, every=sw.Every.time(1)).open(id, on_late=id)
     query.step()
-    assert query.why()[0].origins[1].rule == "as far as all sources that are waited for"
+    stranger = query.why()[0].origins[1]
+    assert (stranger.rule, stranger.ground) == ("as far as all sources that are waited for", sw.Grounds.PROVEN)
     query.stop()
+
+
+def test_groups_that_go_out_with_their_batch_were_held_meanwhile() -> None:
+    """The peak counts them."""
+    query = _sent(*((tick, "a", 10 * tick) for tick in range(5)), size=5).tumbling(10)
+    counts = query.sort_within_origins(bounds=sw.Bounds.in_order()).group_by("who").aggregate(n=sw.count())
+    assert counts.run().counters["aggregate#1"].peak_buffered == 5
+
+
+def test_a_punctuation_of_the_input_is_about_all_sources() -> None:
+    """Whoever sent something releases what is older; one that is behind another changes nothing."""
+    stream = _sent((1, "a", 3))
+    ordered: Any = stream.sort_within_origins(bounds=sw.Bounds.in_order(), late=sw.Late.drop()).node
+    operator = ordered.build("sort#1")
+    columns = {"landed": [1, 1, 1, 1], "who": ["a", "b", "c", "d"], "at": [3, 8, 5, 9]}
+    rows = stream.node.schema.read(pa.record_batch(columns), "here")
+    found = []
+    for batch in (rows, *(punctuation_like(rows.payload.slice(0, 0), bound) for bound in (6, 2, 9))):
+        batches = operator.on_batch(0, batch).batches
+        found.append([int(at) for one in batches for at in one.data().start])
+    assert found == [[], [3, 5], [], [8]]
+    assert operator.snapshot().complete_before == 9
 
 
 def test_a_source_that_comes_later_may_begin_before_all_others() -> None:

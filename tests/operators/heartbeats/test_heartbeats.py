@@ -371,3 +371,19 @@ def test_an_idle_timeout_loses_what_bounds_keep() -> None:
     assert (kept.table.num_rows, kept.late.num_rows) == (200, 0)
     assert idle.late.num_rows > 20
     assert idle.table.num_rows + idle.late.num_rows == 200
+
+
+def test_in_silence_each_tick_is_looked_at() -> None:
+    """Where a tick is as long as anybody wants to wait between two looks."""
+    kind = pa.timestamp("us", "UTC")
+    source = sw.PushSource(pa.schema({"at": kind, "landed": kind}))
+    stream = sw.stream(source, time="at", arrived="landed").sort(bounds=sw.Bounds.delay("1h"))
+    query = stream.open(id, clock=sw.ManualClock(100_000_000), on_late=id)
+    for landed in (100, 1_000):
+        source.push([{"at": datetime.fromtimestamp(99, UTC), "landed": datetime.fromtimestamp(landed, UTC)}])
+        query.step()
+    (operator,) = (one.operator for one in query._runner._graph.steps if isinstance(one.operator, HeartbeatsOperator))
+    grid = operator._settings.grid
+    assert operator._settings.wakes_every == grid
+    assert operator.wakes_at() == (operator.generator.tick + 1) * grid
+    query.stop()

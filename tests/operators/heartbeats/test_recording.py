@@ -32,7 +32,7 @@ _ROWS = st.lists(
 @st.composite
 def _bounds(draw: st.DrawFn) -> Bounds:
     lengths = st.integers(0, 8) | st.dictionaries(st.sampled_from((*_NAMES, ...)), st.integers(0, 8), min_size=1)
-    made = draw(lengths.map(Bounds.disorder))
+    made = Bounds.disorder(draw(lengths), latency=draw(st.just(0) | lengths))
     if draw(st.booleans()):
         made &= Bounds.uniform(draw(lengths), after=draw(st.integers(0, 8)))
     if draw(st.booleans()):

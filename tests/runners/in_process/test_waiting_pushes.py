@@ -76,6 +76,18 @@ def test_no_more_rows_are_taken_at_once_than_the_query_wants() -> None:
     assert source.waiting == 0
 
 
+@pytest.mark.parametrize("batch_rows", [1, 3, 4, 6, 9, 1_000])
+def test_however_many_pushes_make_a_batch_all_of_their_rows_come(batch_rows: int) -> None:
+    """One, part of one, two, three, or all."""
+    source, batches = sw.PushSource(_V), []
+    query = sw.arrivals(source).open(lambda rows: batches.append(rows["v"].to_pylist()), batch_rows=batch_rows)
+    for first in range(0, 90, 3):
+        source.push([{"v": v} for v in range(first, first + 3)])
+    query.work()
+    assert [v for batch in batches for v in batch] == list(range(90))
+    assert len(batches[0]) == min(batch_rows, 90)
+
+
 def test_of_few_pushes_each_goes_its_own_way() -> None:
     """One that stops the query does not take those before it along."""
     source, seen = sw.PushSource(_TIMED), []
@@ -142,13 +154,13 @@ def test_punctuations_stay_in_their_places() -> None:
 
 
 def test_words_of_dictionaries_need_not_fit_together() -> None:
-    """Pushes whose columns have dictionaries are taken one by one, whatever words they have."""
+    """Pushes of which any column has a dictionary are taken one by one, whatever words they have."""
     kind = pa.dictionary(pa.int8(), pa.string())
-    source, seen = sw.PushSource(pa.schema({"word": kind})), []
+    source, seen = sw.PushSource(pa.schema({"word": kind, "v": pa.int64()})), []
     query = sw.unstamped(source).open(lambda rows: seen.extend(rows["word"].to_pylist()))
     words = [f"word {number}" for number in range(300)]
     for word in words:
-        source.push(pa.record_batch({"word": pa.array([word]).dictionary_encode().cast(kind)}))
+        source.push(pa.record_batch({"word": pa.array([word]).dictionary_encode().cast(kind), "v": [1]}))
     query.work()
     assert seen == words
 

@@ -9,11 +9,14 @@ import narwhals as nw
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from without_spark import shard_plan
 
 import slackwater as sw
 from slackwater.errors import PlanError, SourceFailed
 from slackwater.plan.node import StepNode, walk
-from slackwater.runners.spark.input.parquet_files import RowsOfFile, columns_read
+from slackwater.runners.spark.input.pack import packs_of
+from slackwater.runners.spark.input.parquet_files import PackFiles, RowsOfFile, columns_read
+from slackwater.runners.spark.wire.packed_rows import CLOCK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +59,21 @@ def test_names_of_folders_are_columns(tmp_path: Path) -> None:
     wanted = pa.schema({"x": pa.int64(), "day": pa.date32(), "word": pa.string(), "n": pa.int64()})
     (row,) = _rows_of(folder / "0.parquet", wanted)
     assert {**row, "day": str(row["day"])} == {"x": 1, "day": "2024-02-29", "word": "a=b", "n": None}
+
+
+def test_rows_of_files_have_the_clock_of_the_micro_batch_that_they_came_with(tmp_path: Path) -> None:
+    """Where bounds go by the clock: they are packed as rows are that Spark reads, and none is left out."""
+    rows = pa.table({"at": pa.array([1, 5, 3], _AT), "n": [7, 8, 9]})
+    for number in range(2):
+        pq.write_table(rows.slice(2 * number, 2), tmp_path / f"{number}.parquet")
+    plan = shard_plan(lambda s: [s[0].sort(bounds=sw.Bounds.delay("10s"), late=sw.Late.drop())], [rows.schema], 1)
+    (pack,) = packs_of(plan)
+    assert pack.by_clock
+    clock = pa.array([60_000_000] * 2, pa.int64())
+    paths = pa.array([f"file:{tmp_path / f'{number}.parquet'}" for number in range(2)])
+    of_files = PackFiles(pack, frozenset(rows.column_names))._rows([pa.record_batch({"path": paths, CLOCK: clock})])
+    clocked = rows.append_column(CLOCK, pa.array([60_000_000] * 3, pa.int64()))
+    assert list(pack.packed(0, of_files)) == list(pack.packed(0, clocked.to_batches()))
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import slackwater as sw
 from slackwater.errors import PlanError, RunError, Superseded
 from slackwater.runners.spark.checkpoint.ownership import Run, next_run
+from slackwater.runners.spark.output import sinks
 from slackwater.runners.spark.output.folder_sink import FolderSink, OwnedFolder, Stretch, next_stretch
 from slackwater.runners.spark.output.sinks import SinkBinding, as_sink, bindings_of
 from slackwater.runners.spark.shard.metrics import METRICS
 from slackwater.runners.spark.storage.places import Place
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from slackwater.runners.spark.wire.arrow_bytes import to_buffer
 
 _COUNTS = StructType([StructField("at", LongType()), StructField("n", LongType())])
 _WORDS = StructType([StructField("at", LongType()), StructField("n", StringType())])
@@ -31,12 +33,27 @@ def _nothing(rows: Any, batch_id: int) -> None:
 def test_equal_sinks_are_one() -> None:
     """Two paths that are the same, or the same function twice: what a micro-batch has for it is written at once."""
     columns = {"main": _COUNTS, "main#2": _COUNTS, "main#3": _COUNTS, "late": _WORDS}
-    sinks = {"main": as_sink("a"), "late": as_sink(_nothing), "main#2": as_sink("a"), "main#3": as_sink("b")}
-    assert bindings_of(sinks, columns) == [
+    given = {"main": as_sink("a"), "late": as_sink(_nothing), "main#2": as_sink("a"), "main#3": as_sink("b")}
+    assert bindings_of(given, columns) == [
         SinkBinding(FolderSink("a"), ("main", "main#2"), _COUNTS),
         SinkBinding(as_sink(_nothing), ("late",), _WORDS),
         SinkBinding(FolderSink("b"), ("main#3",), _COUNTS),
     ]
+
+
+def test_few_rows_are_taken_as_they_are_only_if_all_of_them_are_there() -> None:
+    """A chunk that was too long to come along is not left out: then Spark writes all; so it does when they are many."""
+    rows = pa.record_batch({"at": [1, 2], "n": [3, 4]})
+    body = to_buffer(rows).to_pybytes()
+    binding = SinkBinding(as_sink("a"), ("main", "main#2"), _COUNTS)
+    here, too = sinks._Chunk("main", len(body), body), sinks._Chunk("main#2", len(body), body)
+    elsewhere = sinks._Chunk("late", 1 << 40, None)
+    assert sinks._few([here, elsewhere, too], binding) == [pa.Table.from_batches([rows])] * 2
+    assert sinks._few([elsewhere], binding) == []
+    assert sinks._few([here, sinks._Chunk("main", len(body), None)], binding) is None
+    most = sinks._FEW_BYTES
+    assert sinks._few([here._replace(size=most - 1), here._replace(size=1)], binding) is not None
+    assert sinks._few([here._replace(size=most), here._replace(size=1)], binding) is None
 
 
 class _Kept(list[Any]):
@@ -139,3 +156,47 @@ def test_two_new_queries_cannot_both_have_a_new_folder(tmp_path: Path) -> None:
     claims[0].take(nobody)
     with pytest.raises(PlanError, match=rf"(?s)belongs to another query.*{runs[0].query}"):
         claims[1].take(nobody)
+
+
+class _WritesOneFile:
+    """Stands where Spark's writer does, and notes what readers of a folder see while it writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.seen: list[list[str]] = []
+
+    def mode(self, *_: str, **__: str) -> _WritesOneFile:
+        """Take a setting, as all of these do."""
+        return self
+
+    format = options = mode
+
+    def save(self, address: str) -> None:
+        """Write in two steps."""
+        staged = Path(urlsplit(address).path)
+        staged.mkdir(parents=True)
+        for name in ("a.parquet", "b.parquet"):
+            (staged / name).write_text(name)
+            self.seen.append(_shown(self._folder))
+
+
+def _shown(folder: Path) -> list[str]:
+    """What readers of a folder see: Spark and Arrow look into no folder with such a name."""
+    return sorted(str(one.relative_to(folder)) for one in folder.glob("[!_.]*/[!_.]*"))
+
+
+def test_a_micro_batch_appears_whole(tmp_path: Path) -> None:
+    """While it is written nobody sees any of it; then it is there, and is not asked for again."""
+    nobody: Any = SimpleNamespace(_jvm=True)  # a classic session, which local files are none of the business of
+    run = next_run(nobody, Place.written(str(tmp_path / "checkpoint")), {})
+    owned: Any = FolderSink((tmp_path / "out").as_uri()).claimed(nobody, run).take(nobody)
+    writer = _WritesOneFile(tmp_path / "out")
+    rows: Any = SimpleNamespace(write=writer, sparkSession=nobody)
+    owned.write(rows, 0)
+    assert writer.seen == [[], []]
+    assert [owned.has(nobody, batch) for batch in (0, 1)] == [True, False]
+    first = _shown(tmp_path / "out")
+    assert [Path(one).name for one in first] == ["a.parquet", "b.parquet"]
+    owned.write(rows, 1)
+    assert writer.seen[2:] == [first, first]
+    assert len(_shown(tmp_path / "out")) == 4

@@ -20,6 +20,7 @@ from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.shard.arrivals import Arrivals
+from slackwater.runners.spark.shard.reasons import reasons_together
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.wire.packed_rows import CLOCK
 from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
@@ -384,6 +385,8 @@ def test_timers_let_out_what_silence_shows_to_be_complete() -> None:
     looks = []
     while shard.look_again_at is not None:
         looks.append(shard.look_again_at // 1_000_000)
+        (why,) = reasons_together([shard.why()])
+        assert why.moves_next_at == shard.look_again_at
         out += [batch.num_rows for _, batch in shard.on_timer(shard.look_again_at)]
     assert (sum(out), looks) == (2, [105, 110])
 

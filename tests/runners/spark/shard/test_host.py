@@ -99,6 +99,20 @@ def test_a_shard_goes_with_its_micro_batch_and_its_state_stays() -> None:
     assert len(given[METRICS]) == 3
 
 
+def test_the_bytes_of_a_micro_batch_are_those_that_it_has_written() -> None:
+    """Exactly: those of earlier micro-batches do not count again, and nothing is added to them."""
+    host, handle = ShardHost(_PLAN), _Handle()
+    host.init(handle)  # type: ignore[arg-type]
+    counted, written = [], []
+    for times in ([5, 1, 3], [9, 7]):
+        before = dict(handle.stored)
+        *_, metrics = host.handleInputRows((_KEY,), iter([pd.DataFrame(_packed(*times))]), None)  # type: ignore[arg-type]
+        counted += metrics["state_bytes"].tolist()
+        written.append(sum(len(body) for key, (body,) in handle.stored.items() if before.get(key) != (body,)))
+    assert counted == written
+    assert all(written)
+
+
 def test_a_task_builds_the_operators_of_a_plan_once_per_micro_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which classes their states are made of is known since the query was planned: a task asks no operator for it."""
     host, handle = ShardHost(_PLAN), _Handle()

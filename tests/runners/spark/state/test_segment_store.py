@@ -31,6 +31,7 @@ from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.shard.totals import Totals
 from slackwater.runners.spark.source import SparkFeed
 from slackwater.runners.spark.state import segment_cache as resident
+from slackwater.runners.spark.state import segment_store
 from slackwater.runners.spark.state.segment_store import Head, SegmentStore
 from slackwater.runners.spark.state.state_codec import StateCodec
 from slackwater.runners.spark.wire.chunks import CHUNK_BYTES
@@ -261,6 +262,16 @@ def test_the_number_of_a_segment_says_what_is_in_it() -> None:
     assert number not in segments.stored
     store, snapshot = _loaded(segments)
     assert snapshot["left"][0].dtype == np.uint64
+
+
+def test_no_segment_takes_the_place_of_the_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the digest of its bytes: here the least there is, which is also the one of all others."""
+    monkeypatch.setattr(segment_store, "_NUMBER_BITS", 0)
+    store, segments = SegmentStore(_CODEC), _Segments()
+    store.save(segments, Snapshot({"step": (np.arange(1_000),)}, {}))
+    assert set(segments.stored) == {0, 1}
+    _, snapshot = _loaded(segments)
+    assert snapshot["step"][0].tolist() == list(range(1_000))
 
 
 def test_no_segment_is_much_larger_than_a_chunk() -> None:
