@@ -40,6 +40,7 @@ from slackwater.streams.on_spark import loaded_from_spark as _loaded_from_spark
 from slackwater.streams.on_spark import parquet_files, start_together
 from slackwater.streams.ordered import OrderedStream, union
 from slackwater.streams.query import Query, run_together
+from slackwater.streams.related import related
 from slackwater.streams.replicas import merge_replicas
 from slackwater.streams.revised import RevisedStream
 from slackwater.streams.stream import Stream
@@ -112,6 +113,7 @@ __all__ = [
     "min",
     "parquet_files",
     "profile",
+    "related",
     "run_together",
     "start_together",
     "stream",

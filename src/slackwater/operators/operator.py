@@ -45,6 +45,9 @@ class Operator(ABC, Generic[StateT]):
     begins_feedback: ClassVar[bool] = False
     """Whether of_interest_from rises by itself as the operator works; that of all others follows ignore_before."""
 
+    asks_who_is_quiet: ClassVar[bool] = False
+    """Whether the runner must tell (on_quiet) when the input that it waits for has nothing to give now."""
+
     state_types: ClassVar[tuple[type[Any], ...]] = ()
     """The classes that a snapshot is made of, beside plain values and columns: those a runner must be able to store."""
 
@@ -70,6 +73,10 @@ class Operator(ABC, Generic[StateT]):
 
     def on_demand(self) -> Emission:
         """Punctuate as far as the output is complete, if that is news: somebody downstream waits for it."""
+        return NOTHING
+
+    def on_quiet(self, port: Port) -> Emission:  # noqa: ARG002 - most operators wait for what is to come
+        """Learn that nothing of the input that it waits for waits to be read; it must not wait for it any more."""
         return NOTHING
 
     def idle_waiting_on(self) -> Port | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.operators.emission import LATE
-from slackwater.plan.node import SourceNode, diverting_steps, walk
+from slackwater.plan.node import SourceNode, diverting_steps, walk_rows
 
 if TYPE_CHECKING:
     from slackwater.operators.emission import OutputName
@@ -29,7 +29,7 @@ def names_of_diverted(*roots: Node, output: OutputName = LATE) -> dict[StepNode,
     """
     named: dict[StepNode, str] = {}
     for step in diverting_steps(*roots, output=output):
-        sources = "+".join(dict.fromkeys(node.name for node in walk(step) if isinstance(node, SourceNode)))
+        sources = "+".join(dict.fromkeys(node.name for node in walk_rows(step) if isinstance(node, SourceNode)))
         named[step] = _first_free(sources, set(named.values()))
     return named
 

@@ -348,6 +348,11 @@ class Bounds:
         """The sources that anybody named."""
         return tuple(dict.fromkeys(name for part in self.parts for name in part.names))
 
+    @property
+    def learns(self) -> bool:
+        """Whether any of them are learnt from the rows."""
+        return any(isinstance(part, Learnt) for part in self.parts)
+
     def rules(self, units: Units) -> Rules:
         """The same in the units of a stream; refuse lengths of the other kind.
 

@@ -81,7 +81,7 @@ class ArrivalStatistics:
                 found.append(np.concatenate([numbers[some[0]][None], some[1:]]))
         now = max((part.now for part in parts), default=BEGINNING)
         rows, by_time = np.concatenate(ahead, axis=1), any(part.by_time for part in parts)
-        counted = _grouped(*np.concatenate(groups, axis=1), by_time=by_time)
+        counted = grouped(*np.concatenate(groups, axis=1), by_time=by_time)
         return cls(names, now, counted, rows[:, np.lexsort(rows[::-1])], by_time)
 
     def without_rows_ahead(self, clock: Instant, allowed: Duration | None) -> NDArray[np.int64]:
@@ -91,7 +91,7 @@ class ArrivalStatistics:
         if not fine.any():
             return self.groups
         more = np.array([codes[fine], ticks[fine], np.ones(int(fine.sum()), np.int64), times[fine]])
-        return _grouped(*np.concatenate([self.groups, more], axis=1), by_time=self.by_time)
+        return grouped(*np.concatenate([self.groups, more], axis=1), by_time=self.by_time)
 
 
 class CountArrivals:
@@ -137,7 +137,7 @@ class CountArrivals:
             if is_ahead.any():
                 ahead = np.array([codes[is_ahead], ticks[is_ahead], arrivals[is_ahead], times[is_ahead]])
                 codes, ticks, times = codes[~is_ahead], ticks[~is_ahead], times[~is_ahead]
-        counted = _grouped(codes, ticks, _NO_COUNTS, times, by_time=settings.learns)
+        counted = grouped(codes, ticks, _NO_COUNTS, times, by_time=settings.learns)
         self._parts.append(ArrivalStatistics(tuple(names), now, counted, ahead, settings.learns))
 
     def statistics(self) -> ArrivalStatistics:
@@ -154,7 +154,7 @@ class CountArrivals:
         return self._names.numbered(rows.payload)
 
 
-def _grouped(codes: Times, ticks: Times, counts: Times, times: Times, *, by_time: bool) -> NDArray[np.int64]:
+def grouped(codes: Times, ticks: Times, counts: Times, times: Times, *, by_time: bool) -> NDArray[np.int64]:
     """One column for each source and tick, in order of ticks: how many rows there were, and the newest time.
 
     Or one for each tick, time and source, in this order. Without counts each time stands for one row, if it is one.

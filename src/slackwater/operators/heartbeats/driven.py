@@ -11,7 +11,7 @@ Cost: that of the statistics, and for rows with a column of arrivals a sort, if 
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,13 +32,22 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Duration, Instant
 
 
+class Taken(NamedTuple):
+    """Rows without those that are ahead of the clock."""
+
+    rows: EventBatch
+    ticks: Times
+    ahead: tuple[tuple[str, EventBatch], ...]
+    """Those that are, for the late output."""
+
+
 class Share(NamedTuple):
     """What a shard has of a micro-batch: the statistics of all rows, and its own rows."""
 
     groups: NDArray[np.int64]
     """In order of ticks: the place of the source, the tick, how many rows, and the newest time; for all rows."""
 
-    taken: list[_Taken]
+    taken: list[Taken]
     """The rows that are here, chunk by chunk."""
 
     ticks: Times
@@ -85,14 +94,14 @@ class DrivenHeartbeatsOperator(HeartbeatsOperator, FollowsArrivals):
         own = np.concatenate([_NONE, *(self._sources(rows) for rows, _, _ in taken if rows.rows)])
         return Share(groups, taken, ticks, own, np.concatenate([_NONE, *(rows.start for rows, _, _ in taken)]))
 
-    def _taken(self, rows: EventBatch) -> _Taken:
+    def _taken(self, rows: EventBatch) -> Taken:
         """Rows without those that are ahead of the clock, their ticks, and those that are ahead."""
         rows, arrivals, _, side = self._without_rows_ahead(rows, self._arrivals(rows), _NONE)
         ticks = np.empty(rows.rows, dtype=np.int64)
         ticks_of(arrivals, self._settings.grid, ticks)
-        return rows, ticks, side
+        return Taken(rows, ticks, side)
 
-    def _emissions(self, taken: Sequence[_Taken], places: Times, bounds: Times) -> Iterator[Emission]:
+    def _emissions(self, taken: Sequence[Taken], places: Times, bounds: Times) -> Iterator[Emission]:
         """Chunk by chunk, with the punctuations before and between its rows; in the end those behind all rows."""
         edges = pairwise(accumulate((rows.rows for rows, _, _ in taken), initial=0))
         for (rows, _, side), (first, stop) in zip(taken, edges, strict=True):
@@ -102,9 +111,14 @@ class DrivenHeartbeatsOperator(HeartbeatsOperator, FollowsArrivals):
         none = EventBatch.inserts(self._schema.no_rows, _NONE)
         yield self._emission(none, np.zeros(int(last.sum()), np.int64), bounds[last], ())
 
-    def look_again_at(self, now: Instant, pause: Duration) -> Instant | None:
-        """When to look at the clock again though nothing comes, after a pause or later; None if nothing moves."""
-        tick = self._generator.moves_next_at(pause) if self.by_clock else None
+    def look_again_at(self, now: Instant, pause: Duration, horizon: Instant) -> Instant | None:
+        """When to look at the clock again though nothing comes, after a pause or later; None if nothing moves.
+
+        Windows may end past the newest row: which of them are open only the shards know that have them, but none is
+        past the horizon.
+        """
+        past_newest = self._generator.complete_before <= horizon
+        tick = self._generator.moves_next_at(pause, past_newest=past_newest) if self.by_clock else None
         return None if tick is None else max(within_int64(tick * self._settings.grid), now + pause)
 
     @property
@@ -131,5 +145,3 @@ def _in_order(chunks: Iterable[EventBatch], arrived: str | None) -> list[EventBa
 
 
 _NONE: Times = np.empty(0, dtype=np.int64)
-_Taken: TypeAlias = "tuple[EventBatch, Times, tuple[tuple[str, EventBatch], ...]]"
-"""Rows without those that are ahead of the clock, their ticks, and those that are ahead."""

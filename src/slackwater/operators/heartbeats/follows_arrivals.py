@@ -38,8 +38,11 @@ class FollowsArrivals(ABC):
         """Whether rows arrive when the clock says, and not a column: only then silence can be seen."""
 
     @abstractmethod
-    def look_again_at(self, now: Instant, pause: Duration) -> Instant | None:
-        """When to look at the clock again though nothing comes, after a pause or later; None if nothing moves."""
+    def look_again_at(self, now: Instant, pause: Duration, horizon: Instant) -> Instant | None:
+        """When to look at the clock again though nothing comes, after a pause or later; None if nothing moves.
+
+        Once the stream is complete past the horizon nothing can wait for it any more, in any shard.
+        """
 
     @property
     @abstractmethod

@@ -257,6 +257,10 @@ class HeartbeatGenerator:
         """Up to where the stream is complete; BEGINNING if nothing is."""
         return int(complete_before_of(self._tables.everything[[kernel.OVERALL]])[0])
 
+    def newest_of(self, place: int) -> Instant:
+        """The greatest time of the rows of the source in a place."""
+        return int(self._tables.sources[kernel.HIGH_WATER, place])
+
     def complete_by_source(self) -> Column:
         """Up to where each source is complete, by its place; one that nobody waits for, as far as all together."""
         own, waited_for = self._tables.sources[[kernel.HEARTBEAT, kernel.WAITED_FOR], : len(self.names)]
@@ -310,24 +314,34 @@ class HeartbeatGenerator:
             return self.tick + pause if by_clock else None
         return self.any_moves_next_at(np.array([place]), pause)
 
-    def rises_next_at(self) -> int | None:
+    def rises_next_at(self, place: int | None = None) -> int | None:
         """The first tick at which the stream is complete further though no row comes; None if that is never.
 
-        Also None where it is complete past all rows, as nothing waits then. It is tried out on copies: heartbeats never
-        fall, so that between two ticks it can be searched for by halves.
+        Or the source in a place. Also None where it is complete past all rows, as nothing waits then. It is tried out
+        on copies: heartbeats never fall, so that between two ticks it can be searched for by halves.
         """
-        first, before = self.moves_next_at(), self.complete_before
-        if first is None:
+        before = self.complete_of(place)
+        first = self.moves_next_at() if place is None else self.any_moves_next_at(np.array([place]))
+        if first is None or before > self.newest:
             return None
         ahead, low, high = self._copied(), first - 1, first
-        while ahead.advance(high) == before:
+        while ahead.advanced(high).complete_of(place) == before:
             if high > _END_OF_CLOCKS:
                 return None
             low, high = high, high + 2 * (high - low)
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._copied().advance(middle) > before else (middle, high)
+            low, high = (low, middle) if self._copied().advanced(middle).complete_of(place) > before else (middle, high)
         return high
+
+    def advanced(self, tick: int) -> HeartbeatGenerator:
+        """The same, at the end of a tick without rows."""
+        self.advance(tick)
+        return self
+
+    def complete_of(self, place: int | None) -> Instant:
+        """Up to where the source in a place is complete; without one, the stream."""
+        return self.complete_before if place is None else int(self.complete_by_source()[place])
 
     def _copied(self) -> HeartbeatGenerator:
         """One that goes on by itself."""

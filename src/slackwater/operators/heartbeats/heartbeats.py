@@ -14,7 +14,7 @@ Cost: that of the generator; nothing is held.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -131,7 +131,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         "_step",
         "_words",
     )
-    state_types = (HeartbeatsState, HeartbeatState, LearntState)
+    state_types: ClassVar[tuple[type[Any], ...]] = (HeartbeatsState, HeartbeatState, LearntState)
     ticks = True
 
     def __init__(
@@ -331,19 +331,36 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         tick = self._generator.rises_next_at()
         return None if tick is None else tick * self._settings.grid
 
+    @property
+    def _distinguishes(self) -> bool:
+        """Whether rows are of several sources, that have names."""
+        return self._names is not None
+
+    def _binding(self) -> Binding | None:
+        """Why the output is complete no further."""
+        return self._generator.binding()
+
+    def _complete_before(self) -> Instant:
+        """Up to where the output is complete."""
+        return self._generator.complete_before
+
+    def _newest(self) -> Instant:
+        """The greatest time of all rows that go to the output."""
+        return self._generator.newest
+
     def why(self) -> Why | None:
         """Which source the others wait for, and by which bound."""
         settings, generator = self._settings, self._generator
-        found = generator.binding()
+        found = self._binding()
         ground, rule = (Grounds.NOTHING, "") if found is None else self._ground_of(found)
         known = found is not None and found.sender is not None
         return Why(
             self._step,
-            generator.complete_before,
-            generator.newest,
+            self._complete_before(),
+            self._newest(),
             ground,
             rule,
-            source=None if found is None or self._names is None else self.spelled(found.source),
+            source=None if found is None or not self._distinguishes else self.spelled(found.source),
             sender=self.spelled(found.sender) if found is not None and known else None,
             time=BEGINNING if found is None else found.time,
             arrived=None if found is None or found.arrived is None else found.arrived * settings.grid,

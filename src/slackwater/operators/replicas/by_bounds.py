@@ -242,9 +242,11 @@ class MergeByBoundsOperator(MergeByColumnOperator, FollowsArrivals):
         """Whether rows arrive when the clock says, and not a column: only then silence can be seen."""
         return self._proofs.by_clock
 
-    def look_again_at(self, now: Instant, pause: Duration) -> Instant | None:
+    def look_again_at(self, now: Instant, pause: Duration, horizon: Instant) -> Instant | None:
         """When to look at the clock again though nothing comes, after a pause or later; None if nothing moves."""
-        tick = self._proofs.beats.generator.moves_next_at(pause) if self.by_clock else None
+        generator = self._proofs.beats.generator
+        past_newest = generator.complete_before <= horizon
+        tick = generator.moves_next_at(pause, past_newest=past_newest) if self.by_clock else None
         return None if tick is None else max(within_int64(tick * self._proofs.beats.grid), now + pause)
 
     @property

@@ -77,20 +77,13 @@ class Heartbeats(UnaryNode):
             raise PlanError(
                 message("a source punctuates by the clock or by bounds, not both", {"source": source.name}, hint)
             )
-        if source.origin is None and self.bounds.named:
-            facts = {"named": ", ".join(map(str, self.bounds.named)), "source": source.name}
-            hint = "say which column names the source of a row: stream(..., origin=...)"
-            raise PlanError(message("bounds name sources, and nobody says which row is whose", facts, hint))
+        self._require_sources()
         if self.ahead is not None and self.late.action not in {LateAction.DIVERTED, LateAction.DROPPED}:
             hint = "choose Late.divert() or Late.drop()"
             raise PlanError(
                 message("rows that are ahead of the clock are diverted or dropped", {"late": self.late}, hint)
             )
         rules = self.rules
-        if source.origin is not None:
-            names = ReplicaNames(self.schema, source.origin, self.verb)
-            for name in dict(rules.fleets) or rules.named:
-                names.name_of(name)  # which refuses what the column cannot hold
         self._require_clock(rules)
         self._require_start(rules)
         stuck = rules.stuck()
@@ -99,8 +92,23 @@ class Heartbeats(UnaryNode):
             hint = "add a bound that ends in it, a patience, or an assumption: & Bounds.idle(...)"
             raise PlanError(message("nothing would ever be complete: no bound says anything of a source", facts, hint))
         _ = self.settings
-        if source.feed.live and self.silence_holds is not None:
-            warnings.warn(self.silence_holds, stacklevel=2)
+        self._warn_of_silence()
+
+    def _warn_of_silence(self) -> None:
+        if self.source.feed.live and self.silence_holds is not None:
+            warnings.warn(self.silence_holds, stacklevel=3)
+
+    def _require_sources(self) -> None:
+        """Refuse bounds that name sources which the column of origins cannot, or which no column names."""
+        source = self.source
+        if source.origin is not None:
+            names, rules = ReplicaNames(self.schema, source.origin, self.verb), self.rules
+            for name in dict(rules.fleets) or rules.named:
+                names.name_of(name)  # which refuses what the column cannot hold
+        elif self.bounds.named:
+            facts = {"named": ", ".join(map(str, self.bounds.named)), "source": source.name}
+            hint = "say which column names the source of a row: stream(..., origin=...)"
+            raise PlanError(message("bounds name sources, and nobody says which row is whose", facts, hint))
 
     def _require_clock(self, rules: Rules) -> None:
         source = self.source
@@ -176,11 +184,14 @@ class Heartbeats(UnaryNode):
             return None
         sender, receiver = two
         of = f"of {sender}" if sender is receiver else f"of {sender}, waiting for {receiver},"
-        of = "of the source" if self.source.origin is None else of
         return (
-            f"when all is silent the last rows {of} are held until a row comes: these bounds do not say when they are "
+            f"when all is silent the last rows {self._of(of)} are held until a row comes: these bounds do not say when they are "
             f'complete. If that matters add an assumption, & Bounds.lull("10m"), or a delay by the clock'
         )
+
+    def _of(self, sources: str) -> str:
+        """Whose rows something is about, where rows are of several sources."""
+        return "of the source" if self.source.origin is None else sources
 
     @property
     def properties(self) -> Properties:
@@ -250,11 +261,19 @@ class Heartbeats(UnaryNode):
         )
         return whose if self.silence_holds is None else f"{whose}; in a pause of all, the last rows are held"
 
+    def in_shards(self) -> HeartbeatsInShards:
+        """The same heartbeats, in shards."""
+        return HeartbeatsInShards.of(self)
+
     def build(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator."""
+        return HeartbeatsOperator(self.schema, self.settings, step, resume, self._ahead_payload)
+
+    @property
+    def _ahead_payload(self) -> pa.Schema | None:
+        """The columns of rows that are ahead of the clock, if they are diverted."""
         ahead = self.side_outputs().get(LATE)
-        payload = None if ahead is None else ahead[0].payload
-        return HeartbeatsOperator(self.schema, self.settings, step, resume, payload)
+        return None if ahead is None else ahead[0].payload
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,9 +321,7 @@ class HeartbeatsInShards(Heartbeats):
 
     def build_driven(self, step: str, resume: Any = None) -> Operator[Any]:
         """Make the operator that a shard feeds with statistics."""
-        ahead = self.side_outputs().get(LATE)
-        payload = None if ahead is None else ahead[0].payload
-        return DrivenHeartbeatsOperator(self.schema, self.settings, step, resume, payload)
+        return DrivenHeartbeatsOperator(self.schema, self.settings, step, resume, self._ahead_payload)
 
 
 _LEAST_PAUSE: Duration = 1_000
@@ -319,18 +336,25 @@ def with_heartbeats(
         if node.properties.stamps is not Stamps.EXTERNAL:
             raise PlanError(message("bounds are about times that rows bring", {"source": node.name}))
         wait = None if patience is None else as_duration(patience, calendar=node.schema.calendar)
-        if not isinstance(bounds, Bounds):
-            hint = 'write sw.Bounds.delay("10m"), for example'
-            raise PlanError(message("bounds= takes Bounds", {"got": repr(bounds)}, hint))
-        all_bounds = bounds if patience is None else bounds & Bounds.patience(patience)
-        return Heartbeats(node, all_bounds, wait, every, ahead, late)
+        return Heartbeats(node, bounds_and_patience(bounds, patience), wait, every, ahead, late)
     if node.traits.row_by_row:
         (source,) = node.inputs
         return node.with_inputs(with_heartbeats(source, bounds, patience, every, ahead, late))
     facts, hint = {"stream": node.line}, "give bounds to the sort() of each source, before they come together"
     if isinstance(node, SourceLateness):
+        if isinstance(node.input, Heartbeats):
+            hint = "give all that is known to sw.related(..., bounds=...); behind it sort() needs none"
+            raise PlanError(message("this stream has bounds already: those of related()", facts, hint))
         hint = 'leave punctuations= of the stream out, and write Bounds.delay("2s") for a skew of 2s'
     raise PlanError(message("bounds are for streams that come straight from a source", facts, hint))
+
+
+def bounds_and_patience(bounds: Bounds, patience: Length | None) -> Bounds:
+    """All that was given; a patience is one more bound, of all rows on all others."""
+    if not isinstance(bounds, Bounds):
+        hint = 'write sw.Bounds.delay("10m"), for example'
+        raise PlanError(message("bounds= takes Bounds", {"got": repr(bounds)}, hint))
+    return bounds if patience is None else bounds & Bounds.patience(patience)
 
 
 def _shortest(rules: Rules, *, same_units: bool) -> Duration:

@@ -29,7 +29,7 @@ def with_heartbeats_in_shards(*roots: Node) -> list[Node]:
 
     def rule(node: Node, anew: Node, made: Made) -> Node:
         if isinstance(anew, Heartbeats):
-            return HeartbeatsInShards.of(anew)
+            return anew.in_shards()
         if isinstance(anew, ByOrigin):
             return anew.in_shards()
         if len(node.inputs) != 1 or len(readers[node.inputs[0]]) != 1:
