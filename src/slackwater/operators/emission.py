@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from slackwater.events.batch import EventBatch
 
 OutputName: TypeAlias = str
@@ -52,6 +54,15 @@ class Emission:
     def of(cls, *batches: EventBatch) -> Emission:
         """Make an emission of the batches that hold at least one element."""
         return cls(tuple(batch for batch in batches if len(batch)))
+
+    @classmethod
+    def together(cls, emissions: Iterable[Emission]) -> Emission:
+        """What several calls released, one after the other."""
+        released = list(emissions)
+        return cls(
+            tuple(batch for one in released for batch in one.batches if len(batch)),
+            tuple(output for one in released for output in one.side),
+        )
 
 
 NOTHING = Emission()

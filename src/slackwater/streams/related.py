@@ -56,7 +56,10 @@ def related(
     streams = (first, second, *others)
     for stream in streams:
         if not isinstance(stream, DisorderedStream):
-            facts, hint = {"got": type(stream).__name__}, "give it streams as stream() makes them, and sort() them behind it"
+            facts, hint = (
+                {"got": type(stream).__name__},
+                "give it streams as stream() makes them, and sort() them behind it",
+            )
             raise PlanError(message("related() takes streams in order of arrival", facts, hint))
     nodes = relate([stream.node for stream in streams], bounds, patience, every, ahead, late)
     return tuple(DisorderedStream(node) for node in nodes)

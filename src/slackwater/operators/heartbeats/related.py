@@ -81,7 +81,13 @@ class RelatedOperator(DrivenHeartbeatsOperator):
     """Follows the arrivals of all streams, of which the first goes on."""
 
     __slots__ = ("_input_complete", "_order", "_own", "_streams")
-    state_types: ClassVar[tuple[type[Any], ...]] = (RelatedState, HeartbeatState, ArrivalOrderState, ArrivedRows, EventBatch)
+    state_types: ClassVar[tuple[type[Any], ...]] = (
+        RelatedState,
+        HeartbeatState,
+        ArrivalOrderState,
+        ArrivedRows,
+        EventBatch,
+    )
     asks_who_is_quiet = True
 
     def __init__(
@@ -143,9 +149,7 @@ class RelatedOperator(DrivenHeartbeatsOperator):
         released = self._order.release()
         if not any(released):
             return self._punctuated_alone()
-        emissions = list(self._followed(self._share(released)))
-        batches = (batch for one in emissions for batch in one.batches)
-        return Emission(tuple(batches), tuple(side for one in emissions for side in one.side))
+        return Emission.together(self._followed(self._share(released)))
 
     def _share(self, released: Sequence[Sequence[ArrivedRows]]) -> Share:
         """What has arrived by now: statistics of all streams, and the rows of the first."""
@@ -215,7 +219,10 @@ class RelatedOperator(DrivenHeartbeatsOperator):
             self._generator.follow_statistics(
                 share.groups, share.ticks, share.sources, share.times, closes=self.by_clock, own=own
             )
-        bounds, edges = complete_before_of(own), pairwise(accumulate((len(one.ticks) for one in share.taken), initial=0))
+        bounds, edges = (
+            complete_before_of(own),
+            pairwise(accumulate((len(one.ticks) for one in share.taken), initial=0)),
+        )
         for (rows, _, ahead), (first, stop) in zip(share.taken, edges, strict=True):
             yield self._emission(rows, np.arange(rows.rows), bounds[first:stop], ahead)
         yield self._punctuated_alone()

@@ -32,7 +32,7 @@ from slackwater.operators.heartbeats.follows_arrivals import FollowsArrivals
 from slackwater.operators.heartbeats.heartbeats import Arrivals, HeartbeatsState
 from slackwater.operators.heartbeats.tables import HeartbeatState
 from slackwater.operators.punctuate import DRIVEN_BY_RUNNER
-from slackwater.operators.replicas.by_column import MergeByColumnOperator, together
+from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.proofs import ProofsState, ReplicaProofs
 from slackwater.operators.replicas.replica_names import Span
 from slackwater.operators.replicas.takeover import leaders_among
@@ -140,7 +140,7 @@ class MergeByBoundsOperator(MergeByColumnOperator, FollowsArrivals):
             emissions.append(self._end_tick())
             self._proofs.end_tick()
             emissions.append(self._release_before(self._proofs.nobody_before))
-        return together(emissions)
+        return Emission.together(emissions)
 
     def expect_rows_of(self, came: Spans) -> None:
         """Learn which replicas have rows in the next micro-batch, and of which times, be they here or elsewhere."""
@@ -235,7 +235,7 @@ class MergeByBoundsOperator(MergeByColumnOperator, FollowsArrivals):
         tick = now // self._proofs.beats.grid
         ended = self._end_tick() if tick > self._proofs.tick else NOTHING  # else rows of it may still come
         self._proofs.advance(tick)
-        return together([ended, self._release_before(self._proofs.nobody_before)])
+        return Emission.together([ended, self._release_before(self._proofs.nobody_before)])
 
     @property
     def by_clock(self) -> bool:

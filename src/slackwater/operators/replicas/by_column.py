@@ -174,7 +174,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         if NOBODY < place < rows.rows - 1:
             at = int(np.flatnonzero(batch.kinds() != Kind.PUNCTUATE)[place]) + 1
             pieces = batch.slice(0, at), batch.slice(at, len(batch))
-            return together([*emissions, *(self.on_batch(port, piece) for piece in pieces)])
+            return Emission.together([*emissions, *(self.on_batch(port, piece) for piece in pieces)])
         parts = {
             part.name: insert_punctuations(part.rows, np.searchsorted(part.numbers, places), punctuations)
             for part in apart
@@ -190,7 +190,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         elif not self._advanced_elsewhere:
             self._note_active(leading, waiting)
             emissions.append(self._let_take_over())
-        return together(emissions)
+        return Emission.together(emissions)
 
     def register_replicas(self, came: Spans) -> Emission:
         """Learn which replicas have rows in a batch, and of which times, before the first of its rows comes."""
@@ -212,7 +212,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
             self._gaps.append(BEGINNING)
             if self._complete_before > BEGINNING:
                 emissions.append(self._merged(port, self._punctuators[port].punctuate(self._complete_before)))
-        return together(emissions)
+        return Emission.together(emissions)
 
     def advance_high_water(self, came: Spans) -> Emission:
         """Punctuate each replica as far as its rows up to the newest allow, be they here or elsewhere."""
@@ -232,7 +232,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
                 self._alone_from[port] = max(before[port], came[name].first)
         if not alone:
             self._alone_from = [BEGINNING] * len(self._punctuators)
-        return together([*emissions, self._let_take_over()])
+        return Emission.together([*emissions, self._let_take_over()])
 
     def _disorder_of(self, name: ReplicaName) -> Duration:  # noqa: ARG002 - all are as patient
         """How far rows of a replica may be behind those that it sent before."""
@@ -353,7 +353,7 @@ class MergeByColumnOperator(Operator[ByColumnState]):
     def _merged(self, port: Port, in_time: Emission) -> Emission:
         """Merge what a replica sends; late rows go their own way."""
         merged = [self._shown(self._merge.on_batch(port, self._points.of(batch))) for batch in in_time.batches]
-        return together([*merged, Emission(side=in_time.side)])
+        return Emission.together([*merged, Emission(side=in_time.side)])
 
     def _shown(self, merged: Emission) -> Emission:
         """What the merge releases, as events; rows that it left out with the names of their replicas."""
@@ -425,12 +425,3 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         for punctuator in self._punctuators:
             punctuator.check()
         self._merge.check()
-
-
-def together(emissions: Iterable[Emission]) -> Emission:
-    """What several calls released, one after the other."""
-    released = list(emissions)
-    return Emission(
-        tuple(batch for one in released for batch in one.batches if len(batch)),
-        tuple(output for one in released for output in one.side),
-    )

@@ -159,7 +159,9 @@ def relate(
         related = Related(source, given.only(*names), wait, every, ahead, policy, others, together)
         if related.ahead is not None and related.settings.ahead_of_rows:
             facts, hint = {"source": source.name}, "leave ahead= out, or name arrivals that are times of the same kind"
-            raise PlanError(message("ahead= compares times with the clock, and these times are of another kind", facts, hint))
+            raise PlanError(
+                message("ahead= compares times with the clock, and these times are of another kind", facts, hint)
+            )
         found.append(_behind(node, source, SourceLateness.behind(related, late)))
     return found
 
@@ -206,7 +208,9 @@ def _require_alike(sources: Sequence[SourceNode]) -> None:
             facts = {name: arrived or "none" for name, arrived in arrivals.items()}
             rule = "of some of these streams a column says when rows arrived, and of others none does"
             raise PlanError(message(rule, facts, "name arrived= of all of them, or of none"))
-        kinds = {name: source.schema.payload.field(arrivals[name]).type for name, source in zip(names, sources, strict=True)}
+        kinds = {
+            name: source.schema.payload.field(arrivals[name]).type for name, source in zip(names, sources, strict=True)
+        }
         if len({str(kind).startswith("timestamp") for kind in kinds.values()}) > 1:
             facts = {name: str(kind) for name, kind in kinds.items()}
             hint = "cast the columns of arrivals to one kind"
@@ -233,4 +237,6 @@ def _require_bounds(bounds: Bounds, names: Sequence[str]) -> None:
         raise PlanError(message("streams make no fleets", {"bounds": bounds}, "leave in_fleets() out"))
     if bounds.learns:
         hint = "declare bounds; sw.fit_bounds() finds them in a recorded sample"
-        raise PlanError(message("bounds are learnt from the rows of one stream, not between several", {"bounds": bounds}, hint))
+        raise PlanError(
+            message("bounds are learnt from the rows of one stream, not between several", {"bounds": bounds}, hint)
+        )

@@ -14,6 +14,7 @@ from slackwater.errors import PlanError, message
 from slackwater.operators.emission import DIVERTED, LATE, LEFT_OUT
 from slackwater.plan.diverted_names import names_of_diverted
 from slackwater.plan.node import SideOutput, SourceNode, walk
+from slackwater.runners.spark.checkpoint.resuming import plan_micro_batch
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.output.claims import claims_of, resolved
 from slackwater.runners.spark.output.flushing import Flush, refuse_at_end
@@ -110,6 +111,8 @@ def start_together(
     run.write(session)
     owned = [replace(binding, sink=claim.take(session)) for binding, claim in zip(bindings, claims, strict=True)]
     outputs = WriteOutputs(owned, run, with_timers=longest_silence is not None)
+    if longest_silence is not None:
+        plan_micro_batch(session, run)
     partitions = str(session.conf.get(PARTITIONS))
 
     def begin() -> StreamingQuery:

@@ -34,6 +34,7 @@ from slackwater.plan.nodes.by_origin import ByOrigin
 from slackwater.plan.nodes.heartbeats import HeartbeatsInShards
 from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.preaggregating import PreaggregatedRows
+from slackwater.plan.nodes.related import RelatedInShards
 from slackwater.plan.nodes.rows import AssignWindow
 from slackwater.plan.rewrites.optimizer import optimized_for_spark
 from slackwater.policies.cadence import CadenceUnit
@@ -41,7 +42,7 @@ from slackwater.runners.snapshot import describe_steps
 from slackwater.runners.spark.planning.sharding import deciding_columns, why_one_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
     from slackwater.plan.nodes.heartbeats import Heartbeats
@@ -143,7 +144,13 @@ class ShardPlan:
                 for source in node.inputs:
                     if source in outside:
                         raise _needs_patience(node.line)
+        _require_related(pipelines)
         return pipelines
+
+    @cached_property
+    def streams(self) -> tuple[Mapping[int, bytes], ...]:
+        """For each way in that is related to others, these by their numbers and as they are counted; else nothing."""
+        return tuple(_related_to(pipeline, self.pipelines) for pipeline in self.pipelines)
 
     @cached_property
     def steps(self) -> dict[StepNode, str]:
@@ -225,6 +232,31 @@ def _pipeline(entry: Entry) -> InputPipeline:
 def _holds_rows(step: Node, behind: Node) -> PlanError:
     facts, hint = {"step": step.line, "behind": behind.line}, "sort, or take bands, before that"
     return PlanError(message("on Spark a patience must come before the steps that hold rows", facts, hint))
+
+
+def _related_to(pipeline: InputPipeline, pipelines: Sequence[InputPipeline]) -> dict[int, bytes]:
+    """The ways in whose arrivals say how far this one is, itself among them, if bounds relate it to others."""
+    entry = pipeline.entry
+    if not isinstance(entry, RelatedInShards):
+        return {}
+    key_of = {stream.name: stream.key for stream in entry.together.streams}
+    return {
+        number: key_of[other.source.name]
+        for number, other in enumerate(pipelines)
+        if isinstance(other.entry, RelatedInShards) and other.entry.together is entry.together
+    }
+
+
+def _require_related(pipelines: Sequence[InputPipeline]) -> None:
+    """Refuse a stream whose progress follows from another that the query does not read."""
+    for pipeline in pipelines:
+        entry, there = pipeline.entry, _related_to(pipeline, pipelines).values()
+        if isinstance(entry, RelatedInShards):
+            lacking = [stream.name for stream in entry.together.streams if stream.key not in there]
+            if lacking:
+                facts = {"stream": pipeline.source.name, "not read": ", ".join(lacking)}
+                hint = "join or unite them, or start them in one query: sw.start_together(...)"
+                raise PlanError(message("on Spark a query reads all streams that bounds relate", facts, hint))
 
 
 def _needs_patience(line: str) -> PlanError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from slackwater.operators.heartbeats.arrival_statistics import ArrivalStatistics
@@ -20,7 +20,7 @@ from slackwater.runners.spark.wire.packed_rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
@@ -67,6 +67,13 @@ class Arrivals:
         """What all tasks have counted of the rows of a way in, in all shards; None if there were none."""
         parts = self._arrived.get(pipeline)
         return None if parts is None else ArrivalStatistics.together(parts)
+
+    def by_stream(self, streams: Mapping[int, bytes]) -> ArrivalStatistics | None:
+        """The same of several ways in, each of which is one source that has a name; None if none of them had rows."""
+        parts = [
+            replace(part, names=(name,)) for number, name in streams.items() for part in self._arrived.get(number, ())
+        ]
+        return ArrivalStatistics.together(parts) if parts else None
 
     @property
     def now(self) -> Instant:

@@ -121,7 +121,8 @@ class Shard:
         self, number: int, step: Step, operator: FollowsArrivals, arrivals: Arrivals
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Let heartbeats take in what arrived, and patiences behind them learn how far rows have come in all shards."""
-        entry, counted = self._plan.pipelines[number].entry, arrivals.by_source(number)
+        entry, streams = self._plan.pipelines[number].entry, self._plan.streams[number]
+        counted = arrivals.by_stream(streams) if streams else arrivals.by_source(number)
         if counted is None:
             if arrivals.now > BEGINNING and operator.by_clock:
                 # Other sources had rows in this micro-batch: so this one had none by then.
@@ -133,6 +134,8 @@ class Shard:
         for emission in operator.on_arrivals(counted, arrivals.events(number, entry.input.schema.no_rows)):
             self._release(step, emission)
             yield from self._handed_out()
+        if number not in arrivals.high_water:
+            return  # only streams that it is related to had rows
         newest = arrivals.high_water[number] if operator.takes_all_rows else operator.newest()
         for behind in self._graph.steps_behind(step):
             node = self._graph.nodes[behind]
@@ -149,13 +152,22 @@ class Shard:
             assert isinstance(step.operator, PunctuateOperator)
             self._release(step, step.operator.punctuate(bound))
             yield from self._handed_out()
-        again = [self._idle_timeout.look_again_at(self._activity, now)]
+        again, horizon = [self._idle_timeout.look_again_at(self._activity, now)], self._horizon()
         for step in self._entries:
             if isinstance(step.operator, FollowsArrivals) and step.operator.by_clock:
                 self._release(step, step.operator.on_wake(now))
                 yield from self._handed_out()
-                again.append(step.operator.look_again_at(now, self._idle_timeout.timeout))
+                again.append(step.operator.look_again_at(now, self._idle_timeout.timeout, horizon))
         self.look_again_at = min((instant for instant in again if instant is not None), default=None)
+
+    def _horizon(self) -> Instant:
+        """The time past which nothing may wait in any shard: that of the newest row of all, and what windows last."""
+        assert self._idle_timeout is not None
+        lasting = self._idle_timeout.lasting
+        ways = zip(self._entries, self._activity.newest, strict=True)
+        newest = (one.operator.newest() if isinstance(one.operator, FollowsArrivals) else time for one, time in ways)
+        # On sequence numbers no clock moves anything past the newest.
+        return FOREVER if lasting is None else min(max(newest) + lasting, FOREVER)
 
     def flush(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out all that is held: no micro-batch will come any more."""
