@@ -4,10 +4,10 @@ Who reads streams one after the other must not take its own order for theirs: wh
 something of the rows of another that arrived later, and not of those that wait to be read.
 
     by a column   rows go when every other stream has come as far, has ended, or has nothing that waits to be read
-    by the clock  rows of all streams that waited to be read arrive together, when each has given some or has none
+    by the clock  rows of all streams that wait to be read arrive together, when all have been read, or very many
 
-Invariant: by a column, what waits arrived later than some stream has come that has more to give; by the clock, some
-stream may have more of this instant.
+Invariant: by a column, what waits arrived later than some stream has come that may have more to give; by the clock,
+some stream may have more of this instant.
 Cost: O(streams) for each batch, a binary search for each that is cut; rows are not copied.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from slackwater.events.batch import EventBatch, Times
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
+
+AT_ONCE: Final = 262_144
+"""By the clock, rows of one stream after which it is read no further: whoever feeds it may never be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,6 @@ class ArrivalOrderState:
 
     waiting: tuple[tuple[ArrivedRows, ...], ...]
     registers: tuple[Instant, ...]
-    heard: tuple[Port, ...]
     ended: tuple[Port, ...]
 
 
@@ -73,21 +75,20 @@ class ArrivalOrder:
     ([[[8]], []], None)
     """
 
-    __slots__ = ("_by_clock", "_ended", "_heard", "_quiet", "_registers", "_waiting")
+    __slots__ = ("_by_clock", "_ended", "_quiet", "_registers", "_waiting")
 
     def __init__(self, ports: int, *, by_clock: bool, resume: ArrivalOrderState | None = None) -> None:
         self._by_clock = by_clock
-        state = resume or ArrivalOrderState(((),) * ports, (BEGINNING,) * ports, (), ())
+        state = resume or ArrivalOrderState(((),) * ports, (BEGINNING,) * ports, ())
         self._waiting = [deque(some) for some in state.waiting]
         self._registers = list(state.registers)
-        self._heard, self._ended = set(state.heard), set(state.ended)
+        self._ended = set(state.ended)
         # Who has nothing to give at present: asked anew when somebody has given something.
         self._quiet: set[Port] = set()
 
     def take(self, port: Port, times: Times, arrivals: Times, rows: EventBatch | None = None) -> None:
         """Take in rows of a stream. One that arrived before those before it counts as having come with them."""
         self._quiet.clear()
-        self._heard.add(port)
         if len(arrivals):
             arrivals = np.maximum(np.maximum.accumulate(arrivals), self._registers[port])
             self._registers[port] = int(arrivals[-1])
@@ -103,12 +104,14 @@ class ArrivalOrder:
 
     def release(self) -> list[list[ArrivedRows]]:
         """Hand over, of each stream, the rows whose turn has come."""
-        if self._by_clock:
-            if self.waits_for() is not None:
-                return [[] for _ in self._waiting]
-            self._heard.clear()
-        bound = FOREVER if self._by_clock else min((self._registers[port] for port in self._awaited()), default=FOREVER)
+        if self._by_clock and self.waits_for() is not None:
+            return [[] for _ in self._waiting]
+        bound = FOREVER if self._by_clock else self._bound()
         return [self._released(waiting, bound) for waiting in self._waiting]
+
+    def _bound(self) -> Instant:
+        """Up to when all streams are known that may have more to give."""
+        return min((self._registers[port] for port in self._awaited()), default=FOREVER)
 
     def _released(self, waiting: deque[ArrivedRows], bound: Instant) -> list[ArrivedRows]:
         ready = []
@@ -129,7 +132,7 @@ class ArrivalOrder:
         if not any(self._waiting):
             return None
         if self._by_clock:
-            return next((port for port in self._awaited() if port not in self._heard), None)
+            return next((port for port in self._awaited() if self._rows_of(port) < AT_ONCE), None)
         return min(self._awaited(), key=self._registers.__getitem__, default=None)
 
     def waits(self, port: Port) -> bool:
@@ -143,14 +146,15 @@ class ArrivalOrder:
     @property
     def rows(self) -> int:
         """How many rows wait, of all streams."""
-        return sum(len(some.times) for waiting in self._waiting for some in waiting)
+        return sum(map(self._rows_of, range(len(self._waiting))))
+
+    def _rows_of(self, port: Port) -> int:
+        return sum(len(some.times) for some in self._waiting[port])
 
     def snapshot(self) -> ArrivalOrderState:
         """All that is remembered. Who is quiet is not: whoever goes on asks again."""
         waiting = tuple(tuple(some) for some in self._waiting)
-        return ArrivalOrderState(
-            waiting, tuple(self._registers), tuple(sorted(self._heard)), tuple(sorted(self._ended))
-        )
+        return ArrivalOrderState(waiting, tuple(self._registers), tuple(sorted(self._ended)))
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -159,7 +163,7 @@ class ArrivalOrder:
             assert arrivals == sorted(arrivals), arrivals
             assert not arrivals or arrivals[-1] == register, (arrivals, register)
             if not self._by_clock:
-                bound = min((self._registers[port] for port in self._awaited()), default=FOREVER)
+                bound = self._bound()
                 assert all(arrived > bound for arrived in arrivals), (arrivals, bound)
         if self.waits_for() is None:
             assert not any(self._waiting), "rows wait for nobody"
