@@ -6,9 +6,10 @@ the operator that puts streams together takes the least of those, as of any punc
 such step for each stream. Input 0 has its rows; of the others only times and arrivals are looked at.
 Paper: Srivastava, Widom. Flexible Time Management in Data Stream Systems. PODS 2004, Figure 2.
 
-    clicks ──┬──> related, of clicks ──> clicks, with what clicks and orders prove of clicks
-             ╳
-    orders ──┴──> related, of orders ──> orders, with what clicks and orders prove of orders
+    clicks ──────────┬─> related, of clicks ──> clicks, with what clicks and orders prove of clicks
+       └─ arrivals ──│─┐
+       ┌─ arrivals ──┘ │
+    orders ────────────┴─> related, of orders ──> orders, with what clicks and orders prove of orders
 
 In process rows of all streams are put in the order of their arrival first (`arrival_order.py`). In a shard a
 micro-batch is taken in at once, by the statistics of all streams. Both are followed in the same way.
@@ -19,7 +20,6 @@ of the generator, by ticks of other streams and by own rows; what waits for its 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -40,7 +40,7 @@ from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.progress.saturating import within_int64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 

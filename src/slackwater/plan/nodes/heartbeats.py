@@ -185,8 +185,8 @@ class Heartbeats(UnaryNode):
         sender, receiver = two
         of = f"of {sender}" if sender is receiver else f"of {sender}, waiting for {receiver},"
         return (
-            f"when all is silent the last rows {self._of(of)} are held until a row comes: these bounds do not say when they are "
-            f'complete. If that matters add an assumption, & Bounds.lull("10m"), or a delay by the clock'
+            f"when all is silent the last rows {self._of(of)} are held until a row comes: these bounds do not say when "
+            f'they are complete. If that matters add an assumption, & Bounds.lull("10m"), or a delay by the clock'
         )
 
     def _of(self, sources: str) -> str:

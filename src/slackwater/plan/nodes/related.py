@@ -49,7 +49,7 @@ class Related(Heartbeats):
     """Punctuates a stream as far as bounds on several guarantee that it is complete."""
 
     others: tuple[Node, ...] = ()
-    together: Together = Together(())  # noqa: RUF009 - frozen
+    together: Together = Together(())
     verb = "related"
 
     @property
@@ -110,7 +110,7 @@ class Related(Heartbeats):
 class RelatedInShards(HeartbeatsInShards):
     """The same where rows come to shards: made of statistics of all the streams, which the query must read."""
 
-    together: Together = Together(())  # noqa: RUF009 - frozen
+    together: Together = Together(())
     verb = "related"
 
     def details(self) -> str:
@@ -219,7 +219,9 @@ def _require_alike(sources: Sequence[SourceNode]) -> None:
     ends = next((source.name for source in sources if not source.feed.live), None)
     if ends is not None:
         facts, hint = {"source": ends}, 'name it, of every stream: stream(..., arrived="landed")'
-        rule = "nobody says which rows of these streams came before which: this one ends, and does not say when they arrived"
+        rule = (
+            "nobody says which rows of these streams came before which: one ends, and no column says when rows came"
+        )
         raise PlanError(message(rule, facts, hint))
 
 

@@ -62,7 +62,7 @@ class DepthFirstExecutor:
         return found
 
     def _tell_who_is_quiet(self, step: Step) -> bool:
-        """Let a step go on without the source that it waits for, if that has nothing to give; say whether it has not."""
+        """Let a step go on without the source that it waits for, if that has nothing to give; say whether it does."""
         port = step.operator.idle_waiting_on() if step.operator.asks_who_is_quiet else None
         source = None if port is None else step.inputs[port].producer
         if port is None or not isinstance(source, SourceDriver) or not source.quiet:

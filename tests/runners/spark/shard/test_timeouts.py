@@ -40,9 +40,9 @@ def _write(folder: Path, name: str, rows: Sequence[tuple[float, str]]) -> None:
     (folder / f".{name}").rename(folder / f"{name}.parquet")
 
 
-def _stream(session: SparkSession, folder: Path) -> sw.DisorderedStream:
+def _stream(session: SparkSession, folder: Path, name: str | None = None) -> sw.DisorderedStream:
     frame = session.readStream.schema("at timestamp, k string").parquet(str(folder))
-    return sw.stream(frame, time="at")
+    return sw.stream(frame, time="at", name=name)
 
 
 class _Taken(list[tuple[int, Any]]):
@@ -94,7 +94,7 @@ def test_a_pause_closes_windows_and_what_comes_after_is_late(session: SparkSessi
 
 
 def test_a_timer_outlives_its_query(session: SparkSession, tmp_path: Path) -> None:
-    """Stopped with rows that are held, and started again in silence: each of them comes out, once, though no other does."""
+    """Stopped with rows that are held, and started again in silence: each of them comes out, once."""
     taken, metrics = _Taken(), _Taken()
 
     def started(trigger: str) -> SparkQuery:
@@ -123,3 +123,49 @@ def test_a_timer_outlives_its_query(session: SparkSession, tmp_path: Path) -> No
         query.stop()
     assert [row.k for _, row in taken] == ["a", "b", "c"]
     assert metrics[1][1].rows_in == metrics[1][1].held == 0
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_clock_closes_the_last_window_in_total_silence_and_after_a_restart(
+    session: SparkSession, tmp_path: Path, several: bool
+) -> None:
+    """Of one stream, and of two that are related; what waits past the newest row goes though nothing comes any more.
+
+    The rows are ten seconds ahead, so that the query is stopped while their windows wait, and started again in silence.
+    """
+    taken, metrics = _Taken(), _Taken()
+
+    def started(trigger: str) -> SparkQuery:
+        bounds = sw.Bounds.delay("1s")
+        if several:
+            a, b = (_stream(session, tmp_path / name, name) for name in ("in", "other"))
+            a, b = sw.related(a, b, bounds=bounds, late=sw.Late.drop())
+            rows = a.sort().union(b.sort()).tumbling("1s")
+        else:
+            rows = _stream(session, tmp_path / "in").tumbling("1s").sort(bounds=bounds, late=sw.Late.drop())
+        counts = rows.group_by("k").aggregate(n=sw.count())
+        return counts.start(
+            checkpoint=str(tmp_path / "checkpoint"),
+            main=taken,
+            metrics=metrics,
+            trigger={"processingTime": trigger},
+            timeout="1s",
+            shards=2,
+        )
+
+    soon = (datetime.now(UTC) + timedelta(seconds=10) - _BEGIN) // timedelta(seconds=1)
+    (tmp_path / "other").mkdir()
+    _write(tmp_path / "in", "only", [(soon, "a"), (soon, "b"), (soon, "a")])
+    query = started("1 hour")
+    try:
+        _wait_until(lambda: len(metrics) == 2 and _last_batch(query) == 0, query)
+    finally:
+        query.stop()
+    assert not taken
+    assert sum(row.held for _, row in metrics) > 0
+    query = started("1 second")
+    try:
+        _wait_until(lambda: len(taken) == 2, query)
+    finally:
+        query.stop()
+    assert sorted((row.k, row.n) for _, row in taken) == [("a", 2), ("b", 1)]
