@@ -46,7 +46,7 @@ class Operator(ABC, Generic[StateT]):
     """Whether of_interest_from rises by itself as the operator works; that of all others follows ignore_before."""
 
     asks_who_is_quiet: ClassVar[bool] = False
-    """Whether the runner must tell (on_quiet) when the input that it waits for has nothing to give now."""
+    """Whether the runner must say (on_quiet) when the input that it waits for has nothing to give now."""
 
     state_types: ClassVar[tuple[type[Any], ...]] = ()
     """The classes that a snapshot is made of, beside plain values and columns: those a runner must be able to store."""

@@ -38,7 +38,7 @@ def related(
       late output. A sort() or in_bands() with a patience decides by its own policy, unless it is given here.
     - `ahead`: rows further ahead of the clock move nothing and go to the late output, as in sort().
 
-    When rows arrived is said by the clock, or for files and backfills by a column of each stream (`arrived=`). What
+    Rows arrive by the clock, or for files and backfills when a column of each stream says so (`arrived=`). What
     waits to be read of several streams is put in the order in which it arrived, whichever is read first; by the clock
     it arrives together. On Spark a query must read all of the streams.
 

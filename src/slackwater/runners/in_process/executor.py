@@ -54,14 +54,14 @@ class DepthFirstExecutor:
         found = False
         for step in waiting:
             behind = self._backtrack(step, demanded=True)
-            while behind is None and self._tell_who_is_quiet(step):
+            while behind is None and self._goes_on_without(step):
                 found = True
                 behind = step.next_from_here() or self._backtrack(step, demanded=True)
             found = found or behind is not None
             self._run(behind)
         return found
 
-    def _tell_who_is_quiet(self, step: Step) -> bool:
+    def _goes_on_without(self, step: Step) -> bool:
         """Let a step go on without the source that it waits for, if that has nothing to give; say whether it does."""
         port = step.operator.idle_waiting_on() if step.operator.asks_who_is_quiet else None
         source = None if port is None else step.inputs[port].producer
