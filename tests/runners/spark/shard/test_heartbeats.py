@@ -391,6 +391,31 @@ def test_timers_let_out_what_silence_shows_to_be_complete() -> None:
     assert (sum(out), looks) == (2, [105, 110])
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_timers_close_the_last_window_and_then_ring_no_more(shards: int) -> None:
+    """It ends past the newest row; which shard has one open nobody else knows, so that all look until none can be."""
+    stream = sw.stream(sw.PushSource(_TIMES), time="at").tumbling("1m").sort(bounds=sw.Bounds.delay("10s"))
+    plan = _plan(stream.group_by("n").aggregate(of=sw.count()), shards)
+    running = {key: Shard(plan, timeout=5_000_000) for key in shard_keys(shards)}
+    (pack,) = packs_of(plan)
+    now, rows = _at([98, 99], now=100)
+    clocked = rows.append_column(CLOCK, pa.array([now] * rows.num_rows, pa.int64()))
+    arrivals = {key: Arrivals() for key in running}
+    for packed in pack.packed(0, clocked.to_batches()):
+        arrivals[packed.shard].add(packed)
+    out = [batch for key, shard in running.items() for batch in shard.on_micro_batch(arrivals[key], now)]
+    looks, came_out = [], []
+    while (look := next(iter({shard.look_again_at for shard in running.values()}))) is not None:
+        assert {shard.look_again_at for shard in running.values()} == {look}, "all look at the same instants"
+        looks.append(look // 1_000_000)
+        for shard in running.values():
+            came_out += [(looks[-1], batch["of"].to_pylist()) for _, batch in shard.on_timer(look)]
+    assert not out
+    assert {at for at, _ in came_out} == {130}, "the window ends at 120, and rows come 10 s after their time"
+    assert sum(sum(counts) for _, counts in came_out) == 2
+    assert (looks[:2], looks[-1] < 100 + 10 + 2 * 60 + 10) == ([105, 110], True)
+
+
 def test_a_source_without_rows_is_silent_by_the_micro_batch_of_another() -> None:
     """The one that has rows brings the clock along."""
     sources = [sw.PushSource(_TIMES, name=name) for name in ("a", "b")]

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def plan_micro_batch(session: SparkSession, run: Run) -> None:
     """Plan a micro-batch without rows, if all that were begun are done; in a folder that nobody else works in."""
     files, checkpoint = run.files(session, run.checkpoint), run.checkpoint.address
-    if not files.renames:
-        return  # what is written there is no file that Spark could read
+    if not files.plain:
+        return  # Spark could not read it
     with writing_to("the checkpoint", run.checkpoint):
         begun, done = _last(files, f"{checkpoint}/offsets"), _last(files, f"{checkpoint}/commits")
         if begun is None or begun != done:

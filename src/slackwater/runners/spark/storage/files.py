@@ -36,6 +36,9 @@ class Files(Protocol):
     renames: bool
     """Whether a folder can be moved at once."""
 
+    plain: bool
+    """Whether what is made is a file as Spark makes it, which it could read as one of its own."""
+
     def read(self, address: str) -> str | None:
         """The text of a file; None if there is none."""
         ...
@@ -73,6 +76,7 @@ class LocalFiles:
     """Files of this machine."""
 
     renames = True
+    plain = True
 
     def read(self, address: str) -> str | None:
         """The text of a file; None if there is none."""
@@ -151,6 +155,7 @@ class SparkFiles:
 
     session: SparkSession
     renames = False
+    plain = False
 
     def read(self, address: str) -> str | None:
         """The text of a file; None if there is none."""

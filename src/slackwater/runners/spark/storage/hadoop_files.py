@@ -16,6 +16,8 @@ _MOVE_AT_ONCE: Final = frozenset({"file", "hdfs", "webhdfs", "viewfs", "abfs", "
 class HadoopFiles:
     """Files by Hadoop's own calls."""
 
+    plain = True
+
     def __init__(self, session: SparkSession, scheme: str) -> None:
         self._java: Any = session._jvm  # noqa: SLF001 - Spark has no public way to it
         self._settings: Any = session._jsc.hadoopConfiguration()  # noqa: SLF001 - the same
