@@ -178,7 +178,7 @@ def test_rows_that_waited_to_be_read_are_compared_with_none_that_came_with_them(
     streams = (sw.stream(source, time="at", name=source.name) for source in sources)
     clicks, orders = sw.related(*streams, bounds=sw.Bounds.uniform("5s") & sw.Bounds.delay("10s"))
     both = clicks.sort().union(orders.sort())
-    query = both.open(lambda rows: None, clock=clock, on_late=late.append)
+    query = both.open([].append, clock=clock, on_late=late.append)
     for source in sources:
         source.push(_timed(0))
     query.work()

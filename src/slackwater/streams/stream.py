@@ -279,8 +279,8 @@ class Stream:
           calendar time goes on with the clock, so that windows close. What it sends later with earlier times is late.
           Where bounds were given they say what silence means, and `timeout` is after how long, and how often, the clock
           is looked at while nothing comes at all. Spark then runs a micro-batch at every trigger, rows or not, so
-          name one: {"processingTime": "5 seconds"}. What waited when a query was stopped goes on waiting after a restart,
-          and comes out though nothing is sent.
+          name one: {"processingTime": "5 seconds"}. What waited when a query was stopped goes on waiting when it is
+          started again, and comes out though nothing is sent.
         - `at_end`: "flush" lets everything out that is held when a query with the trigger {"availableNow": True} has
           taken all there is: query.wait() does so, once, in a last micro-batch, and the query is over, its checkpoint
           takes nothing any more. Only a query that was always started so can be flushed. Without it what waits for late

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.events.batch import EventBatch
-from slackwater.events.elements import Insert, Punctuate, elements_of
+from slackwater.events.elements import Punctuate, elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
 from slackwater.operators.heartbeats.related import RelatedOperator, RelatedStream
@@ -33,16 +33,12 @@ def _rows(*arrived: tuple[int, int]) -> EventBatch:
 
 def _sent(emission: Any) -> list[int | str]:
     """Times of rows, and how far punctuations say that the stream is complete."""
-    elements = [element for batch in emission.batches for element in elements_of(batch)]
-    return [one.start if isinstance(one, Insert) else f"<{one.complete_before}" for one in elements if _is_shown(one)]
-
-
-def _is_shown(element: Any) -> bool:
-    return isinstance(element, Insert | Punctuate)
+    elements = (element for batch in emission.batches for element in elements_of(batch))
+    return [f"<{element.complete_before}" if isinstance(element, Punctuate) else element.start for element in elements]
 
 
 def test_rows_wait_until_the_other_stream_was_read_as_far_and_then_go_with_what_it_proves_of_them() -> None:
-    """In several pieces, each row behind what the rows of both that arrived before it prove; the last tick stays open."""
+    """In pieces, each row behind what the rows of both that arrived before it prove; the last tick stays open."""
     operator = _operator()
     assert _sent(operator.on_batch(0, _rows((1, 10), (4, 11)))) == []
     assert _sent(operator.on_batch(0, _rows((6, 19), (8, 30)))) == []

@@ -219,9 +219,7 @@ def _require_alike(sources: Sequence[SourceNode]) -> None:
     ends = next((source.name for source in sources if not source.feed.live), None)
     if ends is not None:
         facts, hint = {"source": ends}, 'name it, of every stream: stream(..., arrived="landed")'
-        rule = (
-            "nobody says which rows of these streams came before which: one ends, and no column says when rows came"
-        )
+        rule = "nobody says which rows of these streams came before which: one ends, and no column says when rows came"
         raise PlanError(message(rule, facts, hint))
 
 

@@ -416,6 +416,27 @@ def test_timers_close_the_last_window_and_then_ring_no_more(shards: int) -> None
     assert (looks[:2], looks[-1] < 100 + 10 + 2 * 60 + 10) == ([105, 110], True)
 
 
+@pytest.mark.parametrize("first", ["bounds", "patience"])
+def test_in_total_silence_a_stream_with_bounds_and_one_with_a_patience_wait_for_neither(first: str) -> None:
+    """Whichever is behind: the one is complete as the clock shows, of the other the timeout takes it for so."""
+    sources = [sw.PushSource(_TIMES, name=name) for name in ("bounds", "patience")]
+    a, b = (sw.stream(source, time="at", name=source.name) for source in sources)
+    union = a.sort(bounds=sw.Bounds.delay("10s"), late=sw.Late.drop()).union(b.sort("1s", late=sw.Late.drop()))
+    plan = _plan(union, 1)
+    shard, arrivals, out = Shard(plan, timeout=5_000_000), Arrivals(), []
+    for pack, pipeline in zip(packs_of(plan), plan.pipelines, strict=True):
+        now, rows = _at([90 if pipeline.source.name == first else 500], now=505)
+        given = rows.append_column(CLOCK, pa.array([now], pa.int64())) if pack.by_clock else rows
+        for packed in pack.packed(0, given.to_batches()):
+            arrivals.add(packed)
+    out += [batch.num_rows for _, batch in shard.on_micro_batch(arrivals, now)]
+    for _ in range(1_000):
+        if shard.look_again_at is None:
+            break
+        out += [batch.num_rows for _, batch in shard.on_timer(shard.look_again_at)]
+    assert (sum(out), shard.look_again_at) == (2, None)
+
+
 def test_a_source_without_rows_is_silent_by_the_micro_batch_of_another() -> None:
     """The one that has rows brings the clock along."""
     sources = [sw.PushSource(_TIMES, name=name) for name in ("a", "b")]

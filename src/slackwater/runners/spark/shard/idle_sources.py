@@ -128,16 +128,18 @@ class IdleTimeout:
             number: self._bound(number, one, now) for number, one in found.items() if one and now >= one.given_up_at
         }
 
-    def look_again_at(self, activity: SourceActivity, now: Instant) -> Instant | None:
+    def look_again_at(
+        self, activity: SourceActivity, now: Instant, newest_with_bounds: Instant = BEGINNING
+    ) -> Instant | None:
         """The next instant, after now, at which a punctuation may let something go; None if none will.
 
         It is the first at which another source is given up; for those that are already, a timeout from now, or when
-        their time comes to the horizon.
+        their time comes to the horizon. Rows of sources with bounds may wait for these, too.
         """
-        found = [self._next_look(activity, number, now) for number in range(len(self.calendar))]
+        found = [self._next_look(activity, number, now, newest_with_bounds) for number in range(len(self.calendar))]
         return min((instant for instant in found if instant is not None), default=None)
 
-    def _next_look(self, activity: SourceActivity, number: int, now: Instant) -> Instant | None:
+    def _next_look(self, activity: SourceActivity, number: int, now: Instant, other: Instant) -> Instant | None:
         silent = self._silent(activity, number)
         if silent is None or now < silent.given_up_at:
             return None if silent is None else silent.given_up_at
@@ -145,7 +147,7 @@ class IdleTimeout:
             return None
         if self.lasting is None:
             return now + self.timeout
-        horizon = max(newest for _, newest in self._alike(activity, number)) + 1 + self.lasting
+        horizon = max(other, *(newest for _, newest in self._alike(activity, number))) + 1 + self.lasting
         at_horizon = silent.goes_on_from + horizon - silent.complete_before
         return min(now + self.timeout, at_horizon) if now < at_horizon else None
 

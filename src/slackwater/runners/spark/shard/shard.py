@@ -152,7 +152,8 @@ class Shard:
             assert isinstance(step.operator, PunctuateOperator)
             self._release(step, step.operator.punctuate(bound))
             yield from self._handed_out()
-        again, horizon = [self._idle_timeout.look_again_at(self._activity, now)], self._horizon()
+        newest, horizon = self._newest_with_bounds(), self._horizon()
+        again = [self._idle_timeout.look_again_at(self._activity, now, newest)]
         for step in self._entries:
             if isinstance(step.operator, FollowsArrivals) and step.operator.by_clock:
                 self._release(step, step.operator.on_wake(now))
@@ -163,11 +164,19 @@ class Shard:
     def _horizon(self) -> Instant:
         """The time past which nothing may wait in any shard: that of the newest row of all, and what windows last."""
         assert self._idle_timeout is not None
-        lasting = self._idle_timeout.lasting
-        ways = zip(self._entries, self._activity.newest, strict=True)
-        newest = (one.operator.newest() if isinstance(one.operator, FollowsArrivals) else time for one, time in ways)
-        # On sequence numbers no clock moves anything past the newest.
-        return FOREVER if lasting is None else min(max(newest) + lasting, FOREVER)
+        lasting, ways = self._idle_timeout.lasting, zip(self._plan.pipelines, self._activity.newest, strict=True)
+        others = (time for one, time in ways if one.heartbeats is None and one.entry.schema.calendar)
+        newest = max(self._newest_with_bounds(), *others, BEGINNING)
+        return FOREVER if lasting is None else min(newest + lasting, FOREVER)
+
+    def _newest_with_bounds(self) -> Instant:
+        """The newest time that came by a way in with bounds; on sequence numbers no clock moves anything past it."""
+        operators = (
+            step.operator
+            for step, pipeline in zip(self._entries, self._plan.pipelines, strict=True)
+            if pipeline.entry.schema.calendar
+        )
+        return max((one.newest() for one in operators if isinstance(one, FollowsArrivals)), default=BEGINNING)
 
     def flush(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out all that is held: no micro-batch will come any more."""
