@@ -421,7 +421,7 @@ def test_in_total_silence_a_stream_with_bounds_and_one_with_a_patience_wait_for_
     """Whichever is behind: the one is complete as the clock shows, of the other the timeout takes it for so."""
     sources = [sw.PushSource(_TIMES, name=name) for name in ("bounds", "patience")]
     a, b = (sw.stream(source, time="at", name=source.name) for source in sources)
-    union = a.sort(bounds=sw.Bounds.delay("10s"), late=sw.Late.drop()).union(b.sort("1s", late=sw.Late.drop()))
+    union = a.sort(bounds=sw.Bounds.delay("1m"), late=sw.Late.drop()).union(b.sort("1s", late=sw.Late.drop()))
     plan = _plan(union, 1)
     shard, arrivals, out = Shard(plan, timeout=5_000_000), Arrivals(), []
     for pack, pipeline in zip(packs_of(plan), plan.pipelines, strict=True):
