@@ -174,6 +174,25 @@ def test_a_frame_that_ends_has_bounds_too(session: SparkSession) -> None:
     assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
 
 
+def test_frames_that_bounds_relate_give_what_tables_do_in_process(session: SparkSession) -> None:
+    """A backfill of two streams, one of which was cut off: the same rows are late, in any number of shards."""
+    tables = {name: _rows().filter(pa.compute.equal(_rows()["who"], name)) for name in ("a", "b")}
+    bounds = sw.Bounds.in_order() & sw.Bounds({("a", "b"): [sw.Bound(20)]})
+
+    def united(sources: dict[str, Any]) -> sw.OrderedStream:
+        streams = (sw.stream(one, time="at", arrived="landed", name=name) for name, one in sources.items())
+        a, b = sw.related(*streams, bounds=bounds, late=sw.Late.drop(), every=sw.Every.time(1))
+        return a.sort().union(b.sort()).deduplicate(on="n", within=0)
+
+    expected = sorted(united(dict(tables)).run().table["n"].to_pylist())
+    assert len(expected) < _rows().num_rows, "some rows broke bounds"
+    on_frames = united({name: session.createDataFrame(one.to_pandas(), _COLUMNS) for name, one in tables.items()})
+    assert sorted(row["n"] for row in on_frames.to_spark(shards=2).collect()) == expected
+    text = on_frames.explain(runner="spark", shards=2)
+    assert "related#1 a of a, b" in text
+    assert "the same in every shard" in text
+
+
 _LOSS = 0.05
 
 
