@@ -68,7 +68,12 @@ class DrivenByOriginOperator(ByOriginOperator, FollowsArrivals):
         """Whether rows arrive when the clock says, and not a column: only then silence can be seen."""
         return self._settings.beats.arrived is None
 
-    def look_again_at(self, now: Instant, pause: Duration, horizon: Instant) -> Instant | None:  # noqa: ARG002 - each source has its own
+    def look_again_at(
+        self,
+        now: Instant,
+        pause: Duration,
+        horizon: Instant,  # noqa: ARG002 - each source has one of its own
+    ) -> Instant | None:
         """When to look at the clock again though nothing comes, after a pause or later; None if nothing moves.
 
         Of which sources something waits only the shards know that have their rows; so all look for all of them.

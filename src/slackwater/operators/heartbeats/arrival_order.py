@@ -75,12 +75,14 @@ class ArrivalOrder:
     ([[[8]], []], None)
     """
 
-    __slots__ = ("_by_clock", "_ended", "_quiet", "_registers", "_waiting")
+    __slots__ = ("_by_clock", "_ended", "_quiet", "_registers", "_rows", "_waiting")
 
     def __init__(self, ports: int, *, by_clock: bool, resume: ArrivalOrderState | None = None) -> None:
         self._by_clock = by_clock
         state = resume or ArrivalOrderState(((),) * ports, (BEGINNING,) * ports, ())
         self._waiting = [deque(some) for some in state.waiting]
+        # Counted along: there may be very many pieces.
+        self._rows = [sum(len(some.times) for some in waiting) for waiting in self._waiting]
         self._registers = list(state.registers)
         self._ended = set(state.ended)
         # Who has nothing to give at present: asked anew when somebody has given something.
@@ -93,6 +95,7 @@ class ArrivalOrder:
             arrivals = np.maximum(np.maximum.accumulate(arrivals), self._registers[port])
             self._registers[port] = int(arrivals[-1])
         self._waiting[port].append(ArrivedRows(times, arrivals, rows))
+        self._rows[port] += len(times)
 
     def end(self, port: Port) -> None:
         """Wait for a stream no longer."""
@@ -107,20 +110,21 @@ class ArrivalOrder:
         if self._by_clock and self.waits_for() is not None:
             return [[] for _ in self._waiting]
         bound = FOREVER if self._by_clock else self._bound()
-        return [self._released(waiting, bound) for waiting in self._waiting]
+        return [self._released(port, bound) for port in range(len(self._waiting))]
 
     def _bound(self) -> Instant:
         """Up to when all streams are known that may have more to give."""
         return min((self._registers[port] for port in self._awaited()), default=FOREVER)
 
-    def _released(self, waiting: deque[ArrivedRows], bound: Instant) -> list[ArrivedRows]:
-        ready = []
+    def _released(self, port: Port, bound: Instant) -> list[ArrivedRows]:
+        ready, waiting = [], self._waiting[port]
         while waiting and (not len(waiting[0].arrivals) or waiting[0].arrivals[0] <= bound):
             some = waiting.popleft()
             if len(some.arrivals) and some.arrivals[-1] > bound:
                 some, rest = some.cut(int(np.searchsorted(some.arrivals, bound, side="right")))
                 waiting.appendleft(rest)
             ready.append(some)
+            self._rows[port] -= len(some.times)
         return ready
 
     def _awaited(self) -> list[Port]:
@@ -129,15 +133,15 @@ class ArrivalOrder:
 
     def waits_for(self) -> Port | None:
         """The stream that must be read first, or be known to have nothing; None if nothing waits."""
-        if not any(self._waiting):
+        if not any(self._rows):
             return None
         if self._by_clock:
-            return next((port for port in self._awaited() if self._rows_of(port) < AT_ONCE), None)
+            return next((port for port in self._awaited() if self._rows[port] < AT_ONCE), None)
         return min(self._awaited(), key=self._registers.__getitem__, default=None)
 
     def waits(self, port: Port) -> bool:
         """Whether rows of a stream wait."""
-        return bool(self._waiting[port])
+        return self._rows[port] > 0
 
     def has_ended(self, port: Port) -> bool:
         """Whether nothing of a stream will come any more."""
@@ -146,10 +150,7 @@ class ArrivalOrder:
     @property
     def rows(self) -> int:
         """How many rows wait, of all streams."""
-        return sum(map(self._rows_of, range(len(self._waiting))))
-
-    def _rows_of(self, port: Port) -> int:
-        return sum(len(some.times) for some in self._waiting[port])
+        return sum(self._rows)
 
     def snapshot(self) -> ArrivalOrderState:
         """All that is remembered. Who is quiet is not: whoever goes on asks again."""
@@ -158,6 +159,7 @@ class ArrivalOrder:
 
     def check(self) -> None:
         """Assert the invariants."""
+        assert self._rows == [sum(len(some.times) for some in waiting) for waiting in self._waiting], self._rows
         for waiting, register in zip(self._waiting, self._registers, strict=True):
             arrivals = [int(one) for some in waiting for one in some.arrivals]
             assert arrivals == sorted(arrivals), arrivals
