@@ -125,7 +125,7 @@ def test_a_timer_outlives_its_query(session: SparkSession, tmp_path: Path) -> No
     assert metrics[1][1].rows_in == metrics[1][1].held == 0
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("several", [pytest.param(False, marks=pytest.mark.long), True])
 def test_the_clock_closes_the_last_window_in_total_silence_and_after_a_restart(
     session: SparkSession, tmp_path: Path, several: bool
 ) -> None:
