@@ -55,6 +55,7 @@ _ALLOWED = {
         "HeartbeatsInShards",
         "LatenessStep",
         "PreaggregatedRows",
+        "RelatedInShards",
     },
     "runners/spark/pushdown/steps.py": {"AssignWindow", "Select", "Where"},
     "runners/spark/shard/shard.py": {"LatenessStep", "UntrustedEnd"},
