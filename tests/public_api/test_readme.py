@@ -24,5 +24,5 @@ def test_an_example_of_the_readme_prints_what_the_readme_says(code: str, output:
 
 
 def test_the_readme_has_examples() -> None:
-    """Eleven examples are found, so that the test above cannot pass by finding none."""
-    assert len(_EXAMPLES) == 11
+    """Twelve examples are found, so that the test above cannot pass by finding none."""
+    assert len(_EXAMPLES) == 12
