@@ -29,6 +29,7 @@ from slackwater.sources.changes import changes
 from slackwater.sources.push import PushSource
 from slackwater.sources.race import Race
 from slackwater.sources.stream import arrivals, stream, unstamped
+from slackwater.sources.upserts import upserts
 from slackwater.streams.applications import cutover, fast_availability, high_availability, jumpstart
 from slackwater.streams.bands import PatienceBands
 from slackwater.streams.by_origin import BandsByOrigin, GroupedByOrigin, StreamByOrigin
@@ -121,6 +122,7 @@ __all__ = [
     "top_k",
     "union",
     "unstamped",
+    "upserts",
 ]
 
 _ON_SPARK = ("FolderSink", "FunctionSink", "ParquetFiles", "Sink", "SparkQuery")

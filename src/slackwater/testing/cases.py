@@ -54,6 +54,7 @@ from slackwater.testing.revising_cases import revising_cases
 from slackwater.testing.settling_cases import settling_cases
 from slackwater.testing.strategies import disordered_batches, ordered_batches
 from slackwater.testing.torture import TICK, Streams, TortureCase
+from slackwater.testing.upserting_cases import upserting_cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -363,6 +364,7 @@ CASES: tuple[TortureCase, ...] = (
         lambda s: followed_by_oracle(_shown(s, 0), _shown(s, 1), [(1, 1)], 4),
     ),
     *deduplicating_cases(PAYLOAD),
+    *upserting_cases(PAYLOAD),
     *heartbeat_cases(POINTS, "k", "v"),
     *by_origin_cases(POINTS, INTERVALS, AGGREGATES),
     *merging_cases(PAYLOAD),

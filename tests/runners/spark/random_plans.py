@@ -272,6 +272,18 @@ class Planner:
         )
         return [once if self._rng.random() < 0.5 else self._summed(self._windowed(once))]
 
+    def values_of_keys(self, one: sw.DisorderedStream, other: sw.DisorderedStream) -> Outputs:
+        """Updates by key, of one source or of two, with deletions or without; settled."""
+        key, deleted = self._rng.choice([["k"], ["x"], ["n", "k"]]), self._rng.choice([None, "gone"])
+        marked = [side.select("k", "x", "n", gone=nw.col("n") > 1) for side in (one, other)]
+        if self._rng.random() < 0.5:
+            updates = sw.union(*(self._sorted(side) for side in marked))
+            return [sw.upserts(updates, key=key, deleted=deleted).settle()]
+        patience, late = self._length(self._rng.choice([0, 3, 7])), self._late()
+        return [
+            sw.upserts(marked[0], key=key, deleted=deleted, patience=patience, every=self._every, late=late).settle()
+        ]
+
     def joins_with_itself(self, one: sw.DisorderedStream, _: sw.DisorderedStream) -> Outputs:
         """One source that is read twice: by one sort, or by two."""
         left = self._ordered(one)
@@ -345,7 +357,7 @@ SHAPES: Final = (
 )
 """The plans, by their names; seeds take them in turn."""
 
-ADDED: Final = {28: "events_once"}
+ADDED: Final = {28: "events_once", 26: "values_of_keys"}
 _ADDED_EVERY: Final = 29
 """Plans that were added later take seeds by this remainder, so that all others stay what they were."""
 

@@ -128,8 +128,11 @@ class SettleOperator(Operator[SettleState]):
         return EventBatch.inserts(self._codec.decode(payloads), start, end)
 
     def _make_room(self, nodes: int, words: int) -> None:
-        if self._events.has_room(nodes, words):
-            return
+        if not self._events.has_room(nodes, words):
+            self._move_together(nodes, words)
+
+    def _move_together(self, nodes: int, words: int) -> None:
+        """Keep what lives alone, with room for so much more."""
         moved_to = self._events.make_room(nodes, words)
         before, self._heap = self._heap, np.empty((len(self._events.nodes), 2), dtype=np.int64)
         queued = int(self._events.counters[kernel.QUEUED])
@@ -149,7 +152,12 @@ class SettleOperator(Operator[SettleState]):
         return self._peak
 
     def snapshot(self) -> SettleState:
-        """Return what is held. Cost: a copy of it."""
+        """Return what is held. Cost: a copy of it.
+
+        What is done with is let go first: it need not be stored, and the state does not show how old the operator is.
+        """
+        if len(self._events) < int(self._events.counters[kernel.NODES]):
+            self._move_together(0, 0)
         queued = int(self._events.counters[kernel.QUEUED])
         return SettleState(self._events.snapshot(), self._heap[:queued].copy(), self._punctuated_until, self._complete)
 

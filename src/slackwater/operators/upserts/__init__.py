@@ -1,0 +1,1 @@
+"""Updates by key become changes: each value lasts until the next one of its key."""
