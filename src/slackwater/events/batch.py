@@ -180,9 +180,10 @@ class EventBatch:
         )
 
     def take_rows(self, rows: NDArray[np.int64]) -> EventBatch:
-        """Gather data rows by number; only for batches without punctuations and adjusts."""
-        assert self.kind is None, "take_rows is for insert-only batches"
-        return EventBatch(gather(self.payload, rows), self.start[rows], _at(self.end, rows))
+        """Gather data rows by number; only for batches without punctuations."""
+        assert self.rows == len(self), "take_rows is for batches without punctuations"
+        columns = (_at(column, rows) for column in (self.end, self.kind, self.prior_end))
+        return EventBatch(gather(self.payload, rows), self.start[rows], *columns)
 
     def with_payload(self, payload: pa.RecordBatch) -> EventBatch:
         """Return the same elements with other payload columns, row for row."""

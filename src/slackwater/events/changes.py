@@ -14,7 +14,7 @@ Invariant: what `ChangeLog` shows, `ChangeSchema` reads back as the same element
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +40,9 @@ CHANGE: Final = "change"
 
 WORDS: Final = ("insert", "adjust", "punctuate", "remove")
 """What a row may be; the first three at the place of their Kind."""
+
+SEQUENCE: Final = "sequence"
+"""What the column is called that puts the rows of a log in order, where a sink keeps none."""
 
 _REMOVE: Final = 3
 _INSERT, _ADJUST, _PUNCTUATE = (int(kind) for kind in (Kind.INSERT, Kind.ADJUST, Kind.PUNCTUATE))
@@ -74,6 +77,14 @@ class ChangeSchema(EventSchema):
     punctuated: bool = True
     """Whether rows may be punctuations."""
 
+    table: pa.Schema = field(default_factory=lambda: pa.schema([]), compare=False)
+    """All columns of the rows."""
+
+    @property
+    def read_from(self) -> pa.Schema:
+        """The columns of the rows that `read` takes."""
+        return self.table
+
     @classmethod
     def of_changes(
         cls,
@@ -82,6 +93,7 @@ class ChangeSchema(EventSchema):
         until: str | None = None,
         prior: str | None = None,
         kind: str = CHANGE,
+        sequence: str | None = None,
         *,
         punctuated: bool = True,
         step: str = "changes",
@@ -93,13 +105,16 @@ class ChangeSchema(EventSchema):
         if not _holds_words(schema.field(kind).type):
             hint = f"its values are {', '.join(WORDS)}"
             raise SchemaMismatch.wrong_type(step, kind, schema.field(kind).type, "a column of words", hint)
-        roles = [name for name in (time, until, None if before is None else before.name, kind) if name is not None]
+        if sequence is not None and sequence not in schema.names:
+            raise SchemaMismatch.missing(step, sequence, schema.names)
+        named = (time, until, None if before is None else before.name, kind, sequence)
+        roles = [name for name in named if name is not None]
         twice = next((name for name in roles if roles.count(name) > 1), None)
         if twice is not None:
-            raise SchemaMismatch.clash(step, twice, "name a column of its own for time, until, prior and kind")
-        special = {kind} if before is None else {kind, before.name}
+            raise SchemaMismatch.clash(step, twice, "name a column of its own for each role")
+        special = {kind, sequence} if before is None else {kind, sequence, before.name}
         events = EventSchema.of(pa.schema([one for one in schema if one.name not in special]), time, until, step)
-        return cls(events.payload, events.time, events.until, events.columns, kind, before, punctuated)
+        return cls(events.payload, events.time, events.until, events.columns, kind, before, punctuated, schema)
 
     def read(self, table: pa.RecordBatch, where: str) -> EventBatch:
         """Make elements of a user's rows, in their order; refuse the first that is no change."""
@@ -211,6 +226,8 @@ class ChangeLog:
     """
 
     events: EventSchema
+    numbered: bool = False
+    """Whether rows have numbers that say in which order they are applied."""
 
     @cached_property
     def shown(self) -> pa.Schema:
@@ -218,18 +235,21 @@ class ChangeLog:
         events, until = self.events.shown, self.events.until
         added = [pa.field(CHANGE, pa.string(), nullable=False)]
         added += [] if until is None else [pa.field(column_before(until.name), until.type)]
-        for field in added:
-            if field.name in events.names:
+        added += [pa.field(SEQUENCE, pa.int64())] if self.numbered else []
+        for column in added:
+            if column.name in events.names:
                 hint = "give the column another name with select(), or settle() the stream"
-                raise SchemaMismatch.clash("a stream of changes", field.name, hint)
+                raise SchemaMismatch.clash("a stream of changes", column.name, hint)
         return pa.schema([*events, *added])
 
-    def show(self, batch: EventBatch) -> pa.RecordBatch:
-        """Return the inserts, adjusts and removals as users see them. Copies no payload."""
+    def show(self, batch: EventBatch, first: int = 0) -> pa.RecordBatch:
+        """Return the inserts, adjusts and removals as users see them, numbered from `first` on. Copies no payload."""
         data, until = batch.data(), self.events.until
         adjusted = data.kinds() == _ADJUST
         words = np.where(adjusted & (data.ends() == data.start), _REMOVE, adjusted.astype(np.int8))
         added = [pc.take(pa.array(WORDS), pa.array(words))]
         if until is not None:
             added.append(until.write_or_null(np.where(adjusted, data.prior_ends(), FOREVER)))
+        if self.numbered:
+            added.append(pa.array(np.arange(first, first + data.rows)))
         return pa.RecordBatch.from_arrays([*self.events.show(data).columns, *added], schema=self.shown)

@@ -220,6 +220,11 @@ class EventSchema:
         }
         return pa.schema([times.get(name) or self.payload.field(name) for name in self.columns])
 
+    @property
+    def read_from(self) -> pa.Schema:
+        """The columns of the rows that `read` takes."""
+        return self.shown
+
     def time_columns(self) -> tuple[TimeColumn, ...]:
         """The time column, and the until column if there is one."""
         return (self.time,) if self.until is None else (self.time, self.until)

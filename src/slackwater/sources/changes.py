@@ -26,6 +26,7 @@ def changes(
     until: str | None = None,
     prior: str | None = None,
     kind: str = CHANGE,
+    sequence: str | None = None,
     keyed: bool = False,
     punctuated: bool = True,
     late: Late | None = None,
@@ -45,6 +46,11 @@ def changes(
     A null in `until` or `prior` means "not known yet". `prior` is by default called as `until` with "_before" after it,
     as in what a RevisedStream shows. Without `until`, events happen at one time: they are inserted and removed.
 
+    `sequence` names a column that numbers the rows, as that of a log written by Spark does; it is no part of the
+    events. In process rows are applied as they come, so put a table in its order first. On Spark the rows of a
+    micro-batch are taken together: what all changes of an event come to is one change, whatever their order, and the
+    greatest of their punctuations counts when all are in.
+
     A row that contradicts a punctuation before it is refused, unless `late` says otherwise: then it is diverted or
     dropped, and so are all later changes of an event that the stream lacks for that reason. An event whose end was
     brought forward too late keeps the former one. `punctuated=False` says that there are none: the stream
@@ -63,7 +69,7 @@ def changes(
         if not isinstance(value, bool):
             raise PlanError(message(f"{flag}= is True or False", {"got": repr(value)}))
     feed = feed_of(source, name, schema)
-    columns = ChangeSchema.of_changes(feed.schema, time, until, prior, kind, punctuated=punctuated)
+    columns = ChangeSchema.of_changes(feed.schema, time, until, prior, kind, sequence, punctuated=punctuated)
     extent = Extent.POINTS if until is None else Extent.INTERVALS
     facts = Properties(extent=extent, punctuated=punctuated, insert_only=False)
     node = SourceNode(name or feed.name, feed, columns, facts, Punctuations.none())

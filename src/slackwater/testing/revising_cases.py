@@ -12,6 +12,7 @@ from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.operators.assume_keyed import AssumeKeyedOperator
 from slackwater.operators.complete_at_end import CompleteAtEndOperator
 from slackwater.operators.late_changes import LateChangesOperator
+from slackwater.operators.net_changes import NetChangesOperator
 from slackwater.policies.late import Late
 from slackwater.progress.instants import BEGINNING, FOREVER, format_instant
 from slackwater.temporal.table import temporal_table_of
@@ -89,6 +90,14 @@ def revising_cases(payload: pa.Schema) -> Iterator[TortureCase]:
         lambda state: LateChangesOperator(schema, Late.drop(), resume=state),
         dishonest_logs(payload).map(lambda log: (batch_of(log, payload),)),
         lambda streams: _in_time(list(elements_of(streams[0]))),
+        ordered=False,
+    )
+    yield TortureCase(
+        "net changes",
+        NetChangesOperator,
+        lambda state: NetChangesOperator(schema, resume=state),
+        _revised_streams(payload),
+        lambda streams: [Insert(event.payload, event.start, event.end) for event in temporal_table_of([streams[0]])],
         ordered=False,
     )
     for at_end in (BEGINNING, 7, FOREVER):

@@ -76,7 +76,7 @@ class LateChanges(UnaryNode):
 
     late: Late
     verb = "late_changes"
-    traits = Traits(flushes_at_end=False)
+    traits = Traits(flushes_at_end=False, keeps_columns=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.late, Late):
@@ -96,6 +96,11 @@ class LateChanges(UnaryNode):
             return {}
         facts = Properties(stamps=self.input.properties.stamps)
         return {LATE: (late_changes_schema(self.schema, self.verb), facts)}
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """All changes of an event must be seen together: those of one that came late are late, too."""
+        return columns_of_events(self.input)
 
     def details(self) -> str:
         """What becomes of late changes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slackwater.plan.rewrites.changes_in_shards import with_changes_in_shards
 from slackwater.plan.rewrites.heartbeats_in_shards import with_heartbeats_in_shards
 from slackwater.plan.rewrites.hold_by_label import held_by_label
 from slackwater.plan.rewrites.last_punctuations import with_last_punctuations
@@ -35,4 +36,4 @@ def optimized_in_process(*roots: Node) -> list[Node]:
 def optimized_for_spark(*roots: Node) -> list[Node]:
     """Return plans as the Spark runner does them: rows are summed up before they travel, where they can be."""
     run = with_heartbeats_in_shards(*preaggregate(Placement.MAP_SIDE, *optimized(*roots)))
-    return held_by_label(*run)
+    return held_by_label(*with_changes_in_shards(*run))

@@ -181,10 +181,6 @@ def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> Dat
 
 def plan_of(roots: Sequence[Node], shards: int) -> ShardPlan:
     """The plan that shards run, with an output for each stream and each kind of diverted rows."""
-    for root in roots:
-        if not root.properties.insert_only:
-            facts, hint = {"stream": root.line}, "settle() it: then each event is sent once, when it is final"
-            raise PlanError(message("on Spark the rows of a stream that is revised cannot be written yet", facts, hint))
     outputs = {MAIN if number == 1 else f"{MAIN}#{number}": root for number, root in enumerate(roots, start=1)}
     for kind in DIVERTED:
         outputs |= {
@@ -336,7 +332,7 @@ def _observed(released: DataFrame) -> DataFrame:
 
 
 def _columns(plan: ShardPlan, session: SparkSession) -> dict[str, StructType]:
-    return {output: _spark_schema(node.schema.shown, session) for output, node in plan.outputs.items()}
+    return {output: _spark_schema(shown.shown, session) for output, shown in plan.shown_as.items()}
 
 
 def _spark_schema(schema: pa.Schema, session: SparkSession) -> StructType:

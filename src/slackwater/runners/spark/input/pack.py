@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark import TaskContext
 
+from slackwater.events.changes import ChangeSchema
 from slackwater.operators.heartbeats.arrival_statistics import CountArrivals
 from slackwater.operators.heartbeats.sent_statistics import statistics_as_rows
 from slackwater.operators.replicas.replica_names import ReplicaName, ReplicaNames, Span
@@ -89,9 +90,9 @@ class Pack:
         keys = shard_keys(self.shards)
         schema = self.steps[-1].schema if self.steps else self.schema
         names = None if self.replicas_by is None else ReplicaNames(schema, self.replicas_by, self.where)
-        seen = _Seen(names)
+        seen = _Seen(names, punctuated=isinstance(self.schema, ChangeSchema))
         counted = None if self.heartbeats is None else CountArrivals(self.schema, self.heartbeats, self.where)
-        chunks = seen.passing(self._through(self.steps, self._counted(batches, counted)))
+        chunks = seen.passing(self._through(self.steps, seen.without_punctuations(self._counted(batches, counted))))
         if self.summing_up is not None:
             windowed = self._through(self.windowing, chunks)
             schema, chunks = self.summing_up.groups.schema, self.summing_up.chunks(windowed, self.chunk_rows)
@@ -107,7 +108,8 @@ class Pack:
                     yield PackedRow(keys[shard], self.pipeline, task, next(numbers), rows, seen.high_water, body)
         if counted is not None:
             yield from self._arrived(counted, task, seen)
-        if seen.rows and (counted is None or names is not None):
+        anything = seen.rows or seen.high_water > BEGINNING
+        if anything and (counted is None or names is not None):
             spans = None if names is None else spans_as_bytes(seen.replicas)
             yield from (
                 PackedRow(key, self.pipeline, task, STATISTICS, seen.rows, seen.high_water, spans) for key in keys
@@ -135,7 +137,8 @@ class Pack:
         """Read rows, which refuses bad times."""
         for chunk in in_chunks(batches, self.chunk_rows):
             # Timestamps come as numbers, or, inside of other values, in the zone of the session.
-            rows = chunk if chunk.schema.types == self.schema.shown.types else chunk.cast(self.schema.shown)
+            wanted = self.schema.read_from
+            rows = chunk if chunk.schema.types == wanted.types else chunk.cast(wanted)
             yield self.schema.read(rows, self.where)
 
     def _through(self, steps: Sequence[StepNode], chunks: Iterable[EventBatch]) -> Iterator[EventBatch]:
@@ -167,15 +170,26 @@ class _Seen:
     """What a task has seen of its rows."""
 
     names: ReplicaNames | None
+    punctuated: bool = False
+    """Whether rows are changes, which say by punctuations how far they have come, and not by their times."""
+
     rows: int = 0
     high_water: Instant = BEGINNING
     replicas: dict[ReplicaName, Span] = field(default_factory=dict)
+
+    def without_punctuations(self, chunks: Iterable[EventBatch]) -> Iterator[EventBatch]:
+        """Take note of punctuations, and hand on the rows alone."""
+        for events in chunks:
+            if len(events) > events.rows:
+                self.high_water = max(self.high_water, int(events.punctuations().max()))
+            yield events.data()
 
     def passing(self, chunks: Iterable[EventBatch]) -> Iterator[EventBatch]:
         """Take note of rows, and hand them on."""
         for events in chunks:
             self.rows += events.rows
-            self.high_water = max(self.high_water, int(events.start.max()))
+            if not self.punctuated:
+                self.high_water = max(self.high_water, int(events.start.max()))
             if self.names is not None:
                 add_spans(self.replicas, self.names.spans(events))
             yield events

@@ -108,7 +108,7 @@ def columns_read(schema: EventSchema, steps: Sequence[StepNode]) -> frozenset[st
     read = frozenset((steps[-1].schema if steps else schema).payload.names)
     for step in reversed(steps):
         read = step.columns_read(read, step.inputs[0])
-    return read.union(column.name for column in schema.time_columns())
+    return read.union(name for name in schema.read_from.names if name not in schema.payload.names)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class PackFiles:
     def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for path in batch.column(0).to_pylist():
-                rows = RowsOfFile(path, self.pack.schema.shown, self.columns).batches(self.pack.chunk_rows)
+                rows = RowsOfFile(path, self.pack.schema.read_from, self.columns).batches(self.pack.chunk_rows)
                 yield from _clocked(rows, batch.column(1)[0]) if self.pack.by_clock else rows
 
 

@@ -16,6 +16,10 @@ taken before the first step (`plan/rewrites/heartbeats_in_shards.py`):
 
     source ─ statistics ─ where ─ select ┆ heartbeats ─ tumbling ─ punctuate ─ sort
 
+The changes of a log (`sw.changes`) come to shards as they are, and say themselves how far they are complete:
+
+    changes ┆ net_changes ─ settle
+
 Where each source goes by its own heartbeat the step that holds rows or groups makes heartbeats itself:
 
     source ─ statistics ─ where ─ select ┆ aggregate by origin
@@ -29,8 +33,10 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from slackwater.errors import PlanError, message
+from slackwater.events.changes import ChangeLog
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
 from slackwater.plan.nodes.by_origin import ByOrigin
+from slackwater.plan.nodes.changes_in_shards import ChangesInShards
 from slackwater.plan.nodes.heartbeats import HeartbeatsInShards
 from slackwater.plan.nodes.ordering import LatenessStep
 from slackwater.plan.nodes.preaggregating import PreaggregatedRows
@@ -44,10 +50,11 @@ from slackwater.runners.spark.planning.sharding import deciding_columns, why_one
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from slackwater.events.schema import EventSchema
     from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
     from slackwater.plan.nodes.heartbeats import Heartbeats
 
-Entry: TypeAlias = LatenessStep | HeartbeatsInShards | ByOrigin
+Entry: TypeAlias = LatenessStep | HeartbeatsInShards | ByOrigin | ChangesInShards
 """A step at which rows come to shards."""
 
 
@@ -74,6 +81,8 @@ class InputPipeline:
     @property
     def heartbeats(self) -> Heartbeats | None:
         """The heartbeats that statistics are taken for, where there are bounds: a step, or part of one."""
+        if isinstance(self.entry, ChangesInShards):
+            return None
         if isinstance(self.entry, LatenessStep):
             return self.entry.heartbeats
         return self.entry.beats if isinstance(self.entry, ByOrigin) else self.entry
@@ -121,6 +130,8 @@ class ShardPlan:
             if node.not_on_spark is not None:
                 raise PlanError(message("this step does not run on Spark", {"step": node.line}, node.not_on_spark))
         _ = self.pipelines  # made now, so that what cannot run is refused now
+        for shown in self.shown_as.values():
+            _ = shown.shown
 
     @cached_property
     def names(self) -> dict[Node, str]:
@@ -153,6 +164,19 @@ class ShardPlan:
         return tuple(_related_to(pipeline, self.pipelines) for pipeline in self.pipelines)
 
     @cached_property
+    def shown_as(self) -> dict[str, EventSchema | ChangeLog]:
+        """How batches of each output become rows: those of a stream that is revised are its changes, numbered.
+
+        Rows of a micro-batch are written in no order. The changes of one event are all sent by one shard, and numbered
+        there from the beginning of the query on, so that whoever reads them by these numbers can apply them.
+        """
+        nodes = self.outputs.items()
+        return {
+            output: node.schema if node.properties.insert_only else ChangeLog(node.schema, numbered=True)
+            for output, node in nodes
+        }
+
+    @cached_property
     def steps(self) -> dict[StepNode, str]:
         """The steps that are done in shards, with their names."""
         outside = {node for pipeline in self.pipelines for node in pipeline.outside}
@@ -183,7 +207,7 @@ def _is_entry(node: Node) -> TypeGuard[Entry]:
     """Whether rows come to a shard at a step: the first on their way that follows arrivals."""
     if isinstance(node, LatenessStep):
         return not any(isinstance(one, HeartbeatsInShards) for one in walk(node))
-    return isinstance(node, HeartbeatsInShards | ByOrigin)
+    return isinstance(node, HeartbeatsInShards | ByOrigin | ChangesInShards)
 
 
 def _refuse_steps(steps: Iterable[LatenessStep]) -> None:

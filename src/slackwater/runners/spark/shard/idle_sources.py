@@ -113,6 +113,14 @@ class IdleTimeout:
             facts, hint = {"arrived": plan.pipelines[0].source.arrived}, "leave timeout= out, or arrived="
             rule = "timeout= goes by the clock, and here a column says when rows arrive"
             raise PlanError(message(rule, facts, hint))
+        for pipeline in plan.pipelines:
+            if not pipeline.source.properties.insert_only:
+                facts, hint = (
+                    {"source": pipeline.source.name},
+                    "leave timeout= out, or let the log punctuate more often",
+                )
+                rule = "timeout= does not go with a log of changes: it says itself how far it is complete"
+                raise PlanError(message(rule, facts, hint))
         for node in plan.names:
             if not node.traits.trusts_idle_sources:
                 hint = "leave timeout= out: a replica that is silent holds nobody back who has more"

@@ -14,7 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import RunError, message
+from slackwater.events.changes import ChangeLog
 from slackwater.operators.heartbeats.follows_arrivals import FollowsArrivals
+from slackwater.operators.net_changes import NetChangesOperator
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.replicas.by_bounds import MergeByBoundsOperator
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slackwater.events.batch import EventBatch
+    from slackwater.events.schema import EventSchema
     from slackwater.operators.emission import Emission
     from slackwater.operators.operator import Operator
     from slackwater.operators.replicas.left_out import LeftOut
@@ -66,7 +69,7 @@ class Shard:
         self._plan = plan
         self._graph = OperatorGraph(plan.names, operators, described)
         self._entries = [self._graph.step_of(pipeline.entry) for pipeline in plan.pipelines]
-        self._released: list[tuple[str, EventBatch]] = []
+        self._released: list[tuple[str, EventBatch, int]] = []
         for output, node in plan.outputs.items():
             self._graph.add_sink(node, partial(self._take_out, output))
         self._before: Totals = states.get(_TOTALS) or Totals()
@@ -290,12 +293,17 @@ class Shard:
         self._graph.run()
 
     def _take_out(self, output: str, batch: EventBatch) -> None:
+        self._released.append((output, batch, self._before.rows_out + self._rows_out))
         self._rows_out += batch.rows
-        self._released.append((output, batch))
 
     def _handed_out(self) -> list[tuple[str, pa.RecordBatch]]:
         released, self._released = self._released, []
-        return [(output, self._plan.outputs[output].schema.show(batch)) for output, batch in released]
+        return [(output, _shown(self._plan.shown_as[output], batch, first)) for output, batch, first in released]
+
+
+def _shown(schema: EventSchema | ChangeLog, batch: EventBatch, first: int) -> pa.RecordBatch:
+    """The rows of a batch; `first` is how many the shard has sent before them."""
+    return schema.show(batch, first) if isinstance(schema, ChangeLog) else schema.show(batch)
 
 
 def _newest(operator: Operator[Any]) -> Instant:
@@ -311,5 +319,7 @@ def _advanced(step: Step, number: int, arrivals: Arrivals) -> Emission:
     operator = step.operator
     if isinstance(operator, MergeByColumnOperator):
         return operator.advance_high_water(arrivals.replicas[number])
+    if isinstance(operator, NetChangesOperator):
+        return operator.end_instant(arrivals.high_water[number])
     assert isinstance(operator, PunctuateOperator)
     return operator.advance_high_water(arrivals.high_water[number])

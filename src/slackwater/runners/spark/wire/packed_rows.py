@@ -32,6 +32,9 @@ PACKED_SPARK: Final = "shard long, pipeline int, task long, number long, rows lo
 """The same in Spark's words."""
 
 
+_OTHER_TIMES: Final = 3
+"""Columns that an event may have beside its start: its end, and what it is and its end before, if it is a change."""
+
 STATISTICS: Final = -1
 """The number of a packed row that is no chunk."""
 
@@ -84,8 +87,10 @@ def add_spans(known: dict[ReplicaName, Span], more: Mapping[ReplicaName, Span]) 
 
 
 def as_rows(events: EventBatch) -> pa.RecordBatch:
-    """Inserts as rows: start, end if they have one, payload. Copies nothing."""
+    """Events as rows: start, end if they have one, payload; changes with all that they are. Copies nothing."""
     times = [events.start] if events.end is None else [events.start, events.end]
+    if events.prior_end is not None:
+        times = [events.start, events.ends(), events.kinds(), events.prior_end]
     columns = [*(pa.array(column) for column in times), *events.payload.columns]
     return pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(columns))])
 
@@ -98,7 +103,9 @@ def as_events(rows: pa.RecordBatch, no_rows: pa.RecordBatch) -> EventBatch:
     {'x': ['a']}
     """
     times = rows.num_columns - no_rows.num_columns
-    start, end = rows.column(0).to_numpy(), rows.column(1).to_numpy() if times > 1 else None
+    start, *others = (rows.column(place).to_numpy() for place in range(times))
+    end, kind, prior_end = (*others, None, None, None)[:_OTHER_TIMES]
     if not no_rows.num_columns:
-        return EventBatch(no_columns(rows.num_rows), start, end)
-    return EventBatch(pa.RecordBatch.from_arrays(rows.columns[times:], schema=no_rows.schema), start, end)
+        return EventBatch(no_columns(rows.num_rows), start, end, kind, prior_end)
+    payload = pa.RecordBatch.from_arrays(rows.columns[times:], schema=no_rows.schema)
+    return EventBatch(payload, start, end, kind, prior_end)
