@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _ROOT = Path(slackwater.__file__).parent
 
 _ALLOWED = {
+    "plan/rewrites/changes_in_shards.py": {"LateChanges"},
     "plan/rewrites/heartbeats_in_shards.py": {"ByOrigin", "Heartbeats", "HeartbeatsInShards"},
     "plan/rewrites/hold_by_label.py": {"ChooseRelease"},
     "plan/rewrites/labels.py": {"LatenessStep"},
@@ -52,6 +53,7 @@ _ALLOWED = {
     "runners/spark/planning/shard_plan.py": {
         "AssignWindow",
         "ByOrigin",
+        "ChangesInShards",
         "HeartbeatsInShards",
         "LatenessStep",
         "PreaggregatedRows",

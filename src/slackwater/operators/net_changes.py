@@ -108,7 +108,7 @@ class NetChangesOperator(Operator[NetChangesState]):
         puts = ~adjusts | (ends != changes.start)
         event = np.concatenate([events[adjusts], events[puts]])
         end = np.concatenate([changes.prior_ends()[adjusts], ends[puts]])
-        more = np.repeat(np.array([-1, 1]), [np.count_nonzero(adjusts), np.count_nonzero(puts)])
+        more = np.repeat(np.array([-1, 1]), [len(event) - int(puts.sum()), int(puts.sum())])
         (taken, priors), (put, news) = _balance(event, end, more)
         # An adjust to the start would be a removal, so an event of no length is put there by itself.
         of_put = np.full(len(put), -1)
@@ -125,7 +125,7 @@ class NetChangesOperator(Operator[NetChangesState]):
             gather(changes.payload, rows[order]),
             starts[order],
             np.concatenate([closes, news[alone]])[order],
-            np.repeat(np.array([_ADJUST, _INSERT]), [len(closes), np.count_nonzero(alone)])[order],
+            np.repeat(np.array([_ADJUST, _INSERT]), [len(closes), len(rows) - len(closes)])[order],
             np.concatenate([priors, news[alone]])[order],
         )
 

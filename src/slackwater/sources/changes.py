@@ -47,7 +47,7 @@ def changes(
     as in what a RevisedStream shows. Without `until`, events happen at one time: they are inserted and removed.
 
     `sequence` names a column that numbers the rows, as that of a log written by Spark does; it is no part of the
-    events. In process rows are applied as they come, so put a table in its order first. On Spark the rows of a
+    events. All other columns are: leave out what a sink has added, such as the `batch_id` of folders. In process rows are applied as they come, so put a table in its order first. On Spark the rows of a
     micro-batch are taken together: what all changes of an event come to is one change, whatever their order, and the
     greatest of their punctuations counts when all are in.
 

@@ -156,7 +156,7 @@ class SettleOperator(Operator[SettleState]):
 
         What is done with is let go first: it need not be stored, and the state does not show how old the operator is.
         """
-        if len(self._events) < int(self._events.counters[kernel.NODES]):
+        if len(self._events) < int(self._events.counters[event_index.NODES]):
             self._move_together(0, 0)
         queued = int(self._events.counters[kernel.QUEUED])
         return SettleState(self._events.snapshot(), self._heap[:queued].copy(), self._punctuated_until, self._complete)

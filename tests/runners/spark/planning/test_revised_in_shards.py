@@ -41,7 +41,7 @@ def _sorted(stream: sw.DisorderedStream) -> sw.OrderedStream:
     return stream.sort(_PATIENT, every=_BATCH)
 
 
-WRITTEN: dict[str, Callable[[list[sw.DisorderedStream]], sw.RevisedStream]] = {
+WRITTEN: dict[str, Callable[[list[sw.DisorderedStream]], Any]] = {
     "upserts": lambda s: sw.upserts(s[0], key="k", patience=_PATIENT, every=_BATCH),
     "upserts, chosen": lambda s: (
         sw.upserts(s[0], key="k", patience=_PATIENT, every=_BATCH).where(nw.col("n") > 0).select("n")
@@ -65,9 +65,12 @@ def _rows(rng: Random, count: int) -> pa.Table:
     return pa.Table.from_pylist(made, _ROWS)
 
 
-def _settled(shown: sw.RevisedStream, rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Counter[str]:
+def _settled(shown: Any, rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Counter[str]:
     """The table that changes come to, applied as they come."""
-    names = {"time": shown.node.schema.time.name, "sequence": "sequence" if "sequence" in schema.names else None}
+    names: dict[str, Any] = {
+        "time": shown.node.schema.time.name,
+        "sequence": "sequence" if "sequence" in schema.names else None,
+    }
     until = shown.node.schema.until
     names["until"] = None if until is None else until.name
     log = sw.changes(pa.Table.from_pylist(list(rows), schema), punctuated=False, **names)

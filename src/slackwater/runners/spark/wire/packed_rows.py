@@ -19,6 +19,9 @@ from slackwater.runners.spark.wire.arrow_bytes import from_buffer, to_buffer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
+
+    from numpy.typing import NDArray
 
     from slackwater.progress.instants import Instant
 
@@ -88,7 +91,7 @@ def add_spans(known: dict[ReplicaName, Span], more: Mapping[ReplicaName, Span]) 
 
 def as_rows(events: EventBatch) -> pa.RecordBatch:
     """Events as rows: start, end if they have one, payload; changes with all that they are. Copies nothing."""
-    times = [events.start] if events.end is None else [events.start, events.end]
+    times: list[NDArray[Any]] = [events.start] if events.end is None else [events.start, events.end]
     if events.prior_end is not None:
         times = [events.start, events.ends(), events.kinds(), events.prior_end]
     columns = [*(pa.array(column) for column in times), *events.payload.columns]
