@@ -9,7 +9,7 @@ NAME    ?= all
 QUICK   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long loops classes check laws mutants bench figures format clean java
+.PHONY: help demo test test-long loops classes check laws mutants bench figures runners format clean java
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,6 +51,9 @@ bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|deduplicate|he
 figures: $(READY) ## redraw docs/figures and fill the figures of README.md and benchmarks/README.md from benchmarks/results
 	@$(BIN)/python benchmarks/figures.py
 	@$(BIN)/python benchmarks/quote.py
+
+runners: $(READY) ## write docs/runners.md: which feature runs where, and why not where it does not
+	@$(BIN)/python tools/runners/write_page.py
 
 format: $(READY) ## let ruff lay out the code
 	@$(BIN)/ruff format .

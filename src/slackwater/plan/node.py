@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import DIVERTED, LATE, LEFT_OUT, OutputName
+from slackwater.plan.properties import Stamps
 from slackwater.plan.traits import PunctuationUse, Traits
+from slackwater.policies.punctuations import When
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -266,6 +268,18 @@ class SourceNode(Node):
     def verb(self) -> str:
         """Sources call themselves by their feed."""
         return "source"
+
+    @property
+    def not_on_spark(self) -> str | None:
+        """Who stamps rows, or punctuates by the clock, is asked by a runner in one process."""
+        if self.properties.stamps is not Stamps.EXTERNAL:
+            return (
+                "no clock stamps rows on Spark, where a micro-batch may be done again: let them bring a time of their "
+                'own, sw.stream(frame, time="at").sort(patience=...)'
+            )
+        if self.punctuations.when is not When.NEVER:
+            return "no source of Spark can be asked how far it is: leave punctuations= out; sort(patience=...) it"
+        return None
 
     def details(self) -> str:
         """The feed's name and its time columns."""

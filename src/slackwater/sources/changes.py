@@ -47,9 +47,10 @@ def changes(
     as in what a RevisedStream shows. Without `until`, events happen at one time: they are inserted and removed.
 
     `sequence` names a column that numbers the rows, as that of a log written by Spark does; it is no part of the
-    events. All other columns are: leave out what a sink has added, such as the `batch_id` of folders. In process rows are applied as they come, so put a table in its order first. On Spark the rows of a
-    micro-batch are taken together: what all changes of an event come to is one change, whatever their order, and the
-    greatest of their punctuations counts when all are in.
+    events. All other columns are: leave out what a sink has added, such as the `batch_id` of folders. In process rows
+    are applied as they come, so put a table in order first. On Spark the rows of a micro-batch are taken together:
+    what all changes of an event come to is one change, whatever their order, and the greatest of their punctuations
+    counts when all are in.
 
     A row that contradicts a punctuation before it is refused, unless `late` says otherwise: then it is diverted or
     dropped, and so are all later changes of an event that the stream lacks for that reason. An event whose end was

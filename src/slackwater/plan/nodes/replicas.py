@@ -124,6 +124,16 @@ class MergeReplicas(StepNode):
         """The replicas."""
         return self.replicas
 
+    @property
+    def not_on_spark(self) -> str | None:
+        """Who comes later is read later, and is attached by a thread that drives."""
+        if not (self.attendance.standby or self.attendance.changes):
+            return None
+        return (
+            "replicas are attached to a query in process; on Spark let a column name them, and they come and go as "
+            'they like: stream.merge_replicas(by="replica", patience="10s")'
+        )
+
     @cached_property
     def case(self) -> Case:
         """The cheapest case that allows what is known of all replicas."""

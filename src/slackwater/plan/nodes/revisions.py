@@ -169,6 +169,14 @@ class CompleteAtEnd(UnaryNode):
     traits = Traits(tie_order=TieOrder.KEPT, flushes_at_end=False, keeps_columns=True)
 
     @property
+    def not_on_spark(self) -> str:
+        """Between micro-batches nobody knows that a source has ended."""
+        return (
+            "a stream of Spark ends when its query does, so that a snapshot would never be taken to be whole; run it "
+            "in process, or let one source have the snapshot and what follows"
+        )
+
+    @property
     def properties(self) -> Properties:
         """The input's; it says by its end how far it is complete."""
         return self.input.properties.replace(punctuated=True)

@@ -149,7 +149,7 @@ def to_frame(
     if longest_silence is not None and not frames[0].isStreaming:
         facts, hint = {"timeout": timeout}, "leave timeout= out: all that is held comes at the end"
         raise PlanError(message("timeout= means nothing for a batch DataFrame", facts, hint))
-    _refuse_lost_rows(plan)
+    refuse_lost_rows(plan)
     packed = _packed(plan, chunk_rows)
     if frames[0].isStreaming:
         require_settings(session, plan.wanted_shards)
@@ -234,7 +234,8 @@ def _frames_of(plan: ShardPlan) -> list[DataFrame]:
     return frames
 
 
-def _refuse_lost_rows(plan: ShardPlan) -> None:
+def refuse_lost_rows(plan: ShardPlan) -> None:
+    """Refuse a plan with rows for several outputs, where there is one."""
     lost = [output for output in plan.outputs if output != MAIN]
     if lost:
         hint = "use start(late=..., left_out=...), or choose Late.drop() and LeftOutRows.drop()"
