@@ -5,7 +5,8 @@ by the greatest time of the whole micro-batch, which every shard knows; the step
 alone. Where a column names replicas, each has such a time of its own, and all shards know all replicas. With a
 timeout it also punctuates for sources that are silent, after a micro-batch or when it is woken. Where there are bounds
 heartbeats punctuate, by what all shards know of all sources; rows of a micro-batch are late against each other only
-where a column says that they arrived one after the other.
+where a column says that they arrived one after the other. The changes of a log are taken together, and the greatest
+punctuation among them is the micro-batch's.
 """
 
 from __future__ import annotations
