@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions
 
 import slackwater as sw
 from slackwater.events.elements import Insert
@@ -87,8 +88,10 @@ def test_a_log_is_written_over_a_restart_and_read_back_on_both_runners(session: 
     in_order = log.orderBy("sequence").toArrow()
     options: dict[str, Any] = {"time": "at", "until": "until", "sequence": "sequence", "punctuated": False}
     assert _values(sw.changes(in_order, **options).settle().run().table.to_pylist()) == table
-    again = sw.changes(log.orderBy("guest"), **options, keyed=True)
-    assert _values(_dicts(again.settle().to_spark(shards=2))) == table
+    times = {name: functions.timestamp_micros(log[name]) for name in ("at", "until", "until_before")}
+    calendar = sw.changes(log.withColumns(times).orderBy("guest"), **options, keyed=True).settle().to_spark(shards=2)
+    numbers = {name: functions.unix_micros(calendar[name]) for name in ("at", "until")}
+    assert _values(_dicts(calendar.withColumns(numbers))) == table
     _assert_read_as_stream(session, tmp_path, in_order, options, table)
 
 
@@ -101,9 +104,9 @@ def _assert_read_as_stream(
     concerned = min(row["at"] if row["change"] == "insert" else row["until"] for row in parts[1])
     parts[0].insert(0, {"change": "punctuate", "at": concerned})
     _write(folder / "again", [pa.Table.from_pylist(part, log.schema) for part in parts])
-    frame = session.readStream.schema(_LOG).option("maxFilesPerTrigger", 1).parquet(str(folder / "again"))
+    files = sw.parquet_files(session, str(folder / "again"), schema=_LOG, maxFilesPerTrigger=1)
     taken: list[list[dict[str, Any]]] = []
-    settled = sw.changes(frame, **{**options, "punctuated": True}).settle()
+    settled = sw.changes(files, **{**options, "punctuated": True}).settle()
     query = settled.start(
         checkpoint=str(folder / "settling"),
         main=lambda rows, _: taken.append(_dicts(rows)),
