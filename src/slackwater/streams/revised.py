@@ -32,8 +32,8 @@ class RevisedStream(Stream):
 
     Run, it shows the changes themselves: the columns of the events, a column "change" (insert, adjust or remove), and,
     where events have ends, the end before the change, in a column called as that of the ends with "_before" after it.
-    What all of them come to is the table of `settle()`. On Spark, where rows are written in no order, a column "sequence"
-    puts them in one: `sw.changes(rows, ..., sequence="sequence")` reads what was written on both runners.
+    What all of them come to is the table of `settle()`. On Spark, where rows are written in no order, a column
+    "sequence" puts them in one: `sw.changes(rows, ..., sequence="sequence")` reads what was written on both runners.
 
     >>> import slackwater as sw
     >>> rows = [

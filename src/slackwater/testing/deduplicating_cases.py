@@ -54,12 +54,12 @@ def _case(
 
 def _far_apart(payload: pa.Schema, within: Duration, keep: Keep) -> TortureCase:
     """Times so far apart that their distance does not fit int64."""
-    streams = st.tuples(ordered_batches(payload).map(_stretched))
+    streams = st.tuples(ordered_batches(payload).map(stretched))
     name = f"deduplicate at both ends of time within {within}, {keep.value} kept"
     return _of(payload, name, streams, ["k"], within, keep, ordered=True, intervals=False)
 
 
-def _stretched(batch: EventBatch) -> EventBatch:
+def stretched(batch: EventBatch) -> EventBatch:
     """The first half of the times right behind the beginning, the others right before the end."""
     times = batch.start
     moved = np.where(times <= LATEST // 2, BEGINNING + 1 + times, FOREVER - 2 - LATEST + times)

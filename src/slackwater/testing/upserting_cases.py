@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -12,9 +11,9 @@ from slackwater.events.batch import EventBatch
 from slackwater.events.elements import elements_of
 from slackwater.events.schema import EventSchema, TimeColumn
 from slackwater.operators.upserts.upserts import UpsertsOperator
-from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.testing.deduplicating_cases import stretched
 from slackwater.testing.oracles.upserts import upserts_oracle
-from slackwater.testing.strategies import LATEST, disordered_batches, ordered_batches
+from slackwater.testing.strategies import disordered_batches, ordered_batches
 from slackwater.testing.torture import TortureCase
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def upserting_cases(payload: pa.Schema) -> list[TortureCase]:
         _case(payload, ["k", "v"], deletes=False, ordered=False),
         _case(payload, ["v"], deletes=True, ordered=False),
         _case(payload, ["k"], deletes=True, ordered=False, name="a few times", change=_crowded),
-        _case(payload, ["k"], deletes=True, ordered=True, name="both ends of time", change=_stretched),
+        _case(payload, ["k"], deletes=True, ordered=True, name="both ends of time", change=stretched),
     ]  # fmt: skip
 
 
@@ -46,13 +45,6 @@ def _crowded(batch: EventBatch) -> EventBatch:
     """So few different times that most updates of a key tie; punctuations are left out."""
     rows = batch.data()
     return EventBatch(rows.payload, rows.start % 3)
-
-
-def _stretched(batch: EventBatch) -> EventBatch:
-    """The first half of the times right behind the beginning, the others right before the end."""
-    times = batch.start
-    moved = np.where(times <= LATEST // 2, BEGINNING + 1 + times, FOREVER - 2 - LATEST + times)
-    return EventBatch(batch.payload, np.where(times == FOREVER, FOREVER, moved), None, batch.kind)
 
 
 def _case(
