@@ -34,7 +34,7 @@ def _sent(step: NetChangesOperator, *log: Element, until: int = BEGINNING) -> li
 def test_changes_of_one_event_are_one_change() -> None:
     """A chain of adjusts in any order; an event that comes and goes; one that is taken away, and another put there."""
     step = NetChangesOperator(_SCHEMA)
-    chain = [Adjust(("a",), 1, 9, 5), Adjust(("a",), 1, 5, 7), Insert(("a",), 1, 9)]
+    chain: list[Element] = [Adjust(("a",), 1, 9, 5), Adjust(("a",), 1, 5, 7), Insert(("a",), 1, 9)]
     assert _sent(step, *chain, Insert(("b",), 2, 4), Adjust(("b",), 2, 4, 2)) == [Insert(("a",), 1, 7)]
     assert _sent(step, Insert(("a",), 1, FOREVER), Adjust(("a",), 1, 7, 1)) == [Adjust(("a",), 1, 7, FOREVER)]
     assert _sent(step, Adjust(("a",), 1, FOREVER, 3), Adjust(("a",), 1, 3, FOREVER)) == []
