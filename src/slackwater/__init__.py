@@ -47,9 +47,11 @@ from slackwater.streams.revised import RevisedStream
 from slackwater.streams.stream import Stream
 
 if TYPE_CHECKING:
+    from slackwater.runners.spark import DeltaSink as DeltaSink
     from slackwater.runners.spark import FolderSink as FolderSink
     from slackwater.runners.spark import FunctionSink as FunctionSink
     from slackwater.runners.spark import ParquetFiles as ParquetFiles
+    from slackwater.runners.spark import PostgresSink as PostgresSink
     from slackwater.runners.spark import Sink as Sink
     from slackwater.runners.spark import SparkQuery as SparkQuery
 
@@ -125,7 +127,7 @@ __all__ = [
     "upserts",
 ]
 
-_ON_SPARK = ("FolderSink", "FunctionSink", "ParquetFiles", "Sink", "SparkQuery")
+_ON_SPARK = ("DeltaSink", "FolderSink", "FunctionSink", "ParquetFiles", "PostgresSink", "Sink", "SparkQuery")
 """Offered, too, and loaded with PySpark when somebody asks for them; not by `from slackwater import *`."""
 
 

@@ -19,16 +19,20 @@ if TYPE_CHECKING:
 _WITH_EXAMPLES = 180
 """There are at least so many examples; fewer would mean that they are no longer found."""
 
-_ON_SPARK = ("FolderSink", "FunctionSink", "ParquetFiles", "Sink", "SparkQuery")
+_ON_SPARK = ("DeltaSink", "FolderSink", "FunctionSink", "ParquetFiles", "PostgresSink", "Sink", "SparkQuery")
 
 _FOR_RUNNERS = {
     "Clock.now",
     "Counters.leave_out",
+    "DeltaSink.described",
+    "DeltaSink.for_rows",
+    "DeltaSink.place",
     "FolderSink.claimed",
     "FolderSink.described",
     "FolderSink.place",
     "FunctionSink.write",
     "ParquetFiles.packed",
+    "PostgresSink.for_rows",
     "PushSource.ignore_before",
     "PushSource.open",
     "PushSource.poll",

@@ -35,7 +35,7 @@ _HEAVY = [
 ]
 
 
-_ON_SPARK = ("FolderSink", "FunctionSink", "ParquetFiles", "Sink", "SparkQuery")
+_ON_SPARK = ("DeltaSink", "FolderSink", "FunctionSink", "ParquetFiles", "PostgresSink", "Sink", "SparkQuery")
 _OFFERED = (*sw.__all__, *_ON_SPARK)
 
 _NOT_FOR_USERS = {
@@ -56,6 +56,7 @@ _NOT_FOR_USERS = {
     "BetweenBatches": "a query on Spark is made by start()",
     **dict.fromkeys(("Pair", "Part", "Rules", "Units"), "what bounds are made of, and are to a step"),
     **dict.fromkeys(("Claim", "NoFolder", "Place", "Run"), "how the Spark runner comes to own a folder"),
+    **dict.fromkeys(("DeltaClaim", "PostgresClaim"), "how the Spark runner comes to own a table"),
     **dict.fromkeys(("CurvePoint", "Outcome"), "what fit_bounds() found, to be read"),
     **dict.fromkeys(
         ("AheadGuard", "Copies", "Future", "Heat", "PatienceAdvice", "Skew", "SourceProfile", "SpanOfRows", "Spread"),

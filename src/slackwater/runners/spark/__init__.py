@@ -12,16 +12,20 @@ require_known_pyspark()  # first: of an older one, what follows could not be imp
 
 from slackwater.runners.spark.explain import explain  # noqa: E402
 from slackwater.runners.spark.input.parquet_files import ParquetFiles, parquet_files  # noqa: E402
+from slackwater.runners.spark.output.delta_sink import DeltaSink  # noqa: E402
 from slackwater.runners.spark.output.folder_sink import FolderSink  # noqa: E402
+from slackwater.runners.spark.output.postgres_sink import PostgresSink  # noqa: E402
 from slackwater.runners.spark.output.sinks import FunctionSink, Sink  # noqa: E402
 from slackwater.runners.spark.query import SparkQuery  # noqa: E402
 from slackwater.runners.spark.runner import start_together, to_frame  # noqa: E402
 from slackwater.runners.spark.source import feed_on_spark  # noqa: E402
 
 __all__ = [
+    "DeltaSink",
     "FolderSink",
     "FunctionSink",
     "ParquetFiles",
+    "PostgresSink",
     "Sink",
     "SparkQuery",
     "explain",

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.runners.spark.checkpoint.logs import require_whole
 from slackwater.runners.spark.checkpoint.ownership import next_run
+from slackwater.runners.spark.output.delta_sink import DeltaSink
 from slackwater.runners.spark.output.folder_sink import FolderSink
+from slackwater.runners.spark.shard.metrics import METRICS_SPARK
 from slackwater.runners.spark.storage.places import folders_read_by, place_of, refuse_overlaps
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from slackwater.runners.spark.checkpoint.ownership import Run
-    from slackwater.runners.spark.output.sinks import Claimable, Sink, SinkBinding
+    from slackwater.runners.spark.output.sinks import OurSink, SinkBinding
     from slackwater.runners.spark.storage.places import Place
 
 
@@ -35,9 +37,9 @@ class Unclaimed:
         return self.sink
 
 
-def resolved(sink: Sink | Claimable, session: SparkSession) -> Sink | Claimable:
+def resolved(sink: OurSink, session: SparkSession) -> OurSink:
     """A sink with the full address of its folder, so that two spellings of one folder are one sink."""
-    place = sink.place(session) if isinstance(sink, FolderSink) else None
+    place = sink.place(session) if isinstance(sink, FolderSink | DeltaSink) else None
     return sink if place is None else replace(sink, path=place.address)  # type: ignore[type-var]
 
 
@@ -49,7 +51,8 @@ def claims_of(
     plan: Mapping[str, str],
 ) -> tuple[Run, list[Any]]:
     """The run that a start is, and a claim for each binding. What stands against it is refused; nothing is written."""
-    folders = {", ".join(binding.outputs): binding.sink for binding in bindings if isinstance(binding.sink, FolderSink)}
+    sinks = {", ".join(binding.outputs): binding.sink for binding in bindings}
+    folders = {outputs: sink for outputs, sink in sinks.items() if isinstance(sink, FolderSink | DeltaSink)}
     places = {outputs: sink.place(session) for outputs, sink in folders.items()}
     refuse_overlaps(
         {outputs: place for outputs, place in places.items() if place is not None},
@@ -59,8 +62,13 @@ def claims_of(
     )
     run = next_run(session, checkpoint, plan)
     require_whole(session, run)
-    return run, [_claimed(binding.sink, session, run) for binding in bindings]
+    return run, [_claimed(binding, session, run) for binding in bindings]
 
 
-def _claimed(sink: Any, session: SparkSession, run: Run) -> Any:
+def _claimed(binding: SinkBinding, session: SparkSession, run: Run) -> Any:
+    sink: Any = binding.sink
+    if hasattr(sink, "for_rows"):
+        metrics = binding.columns is None
+        columns = session.createDataFrame([], METRICS_SPARK).schema if metrics else binding.columns
+        sink = sink.for_rows(binding.outputs, columns)
     return sink.claimed(session, run) if hasattr(sink, "claimed") else Unclaimed(sink)

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import types as st
 
+from slackwater.runners.spark.output.arrow_types import in_columns, plain_type
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -33,21 +35,6 @@ _CRYPTO: Final = "parquet.crypto.factory.class"
 
 _WRITTEN_BY: Final = "org.apache.spark.version"
 """By this entry Spark knows that times were written by the calendar it uses itself."""
-
-_ARROW: Final[Mapping[type[st.DataType], pa.DataType]] = {
-    st.BooleanType: pa.bool_(),
-    st.ByteType: pa.int8(),
-    st.ShortType: pa.int16(),
-    st.IntegerType: pa.int32(),
-    st.LongType: pa.int64(),
-    st.FloatType: pa.float32(),
-    st.DoubleType: pa.float64(),
-    st.StringType: pa.string(),
-    st.BinaryType: pa.binary(),
-    st.DateType: pa.date32(),
-    st.TimestampType: pa.timestamp("us", "UTC"),
-    st.TimestampNTZType: pa.timestamp("us"),
-}
 
 
 @dataclass(frozen=True)
@@ -86,11 +73,8 @@ class DriverParquet:
         schema = _arrow_schema(columns)
         if schema is None or (self.int96 and any(type(field.dataType) is st.TimestampNTZType for field in columns)):
             return None
-        if any(_local_times(table.schema) != _local_times(schema) for table in tables):
-            return None  # Spark takes such times for those of the session's zone
-        try:
-            rows = pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in tables)])
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
+        rows = in_columns(tables, schema)
+        if rows is None:
             return None
         sink = pa.BufferOutputStream()
         pq.write_table(
@@ -104,14 +88,5 @@ class DriverParquet:
 
 
 def _arrow_schema(columns: st.StructType) -> pa.Schema | None:
-    kinds = [_arrow_type(field.dataType) for field in columns]
+    kinds = [plain_type(field.dataType) for field in columns]
     return None if None in kinds else pa.schema(list(zip(columns.names, kinds, strict=True)))
-
-
-def _local_times(schema: pa.Schema) -> list[str]:
-    """The columns with times that have no zone."""
-    return [field.name for field in schema if pa.types.is_timestamp(field.type) and field.type.tz is None]
-
-
-def _arrow_type(kind: st.DataType) -> pa.DataType | None:
-    return pa.decimal128(kind.precision, kind.scale) if isinstance(kind, st.DecimalType) else _ARROW.get(type(kind))

@@ -10,7 +10,9 @@ import pyarrow as pa
 from slackwater.errors import PlanError, message
 from slackwater.runners.spark.checkpoint.source_files import require_files
 from slackwater.runners.spark.output.between_batches import BetweenBatches
+from slackwater.runners.spark.output.delta_sink import DeltaSink
 from slackwater.runners.spark.output.folder_sink import FolderSink
+from slackwater.runners.spark.output.postgres_sink import PostgresSink
 from slackwater.runners.spark.output.unpacking import local_rows, rows_of_outputs
 from slackwater.runners.spark.shard.metrics import METRIC_COLUMNS, METRICS
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer
@@ -45,7 +47,10 @@ class Sink(Protocol):
 
 
 class Claimable(Protocol):
-    """Becomes a sink for one run of a query: `claimed(...)` may refuse it and writes nothing, `take()` makes it so."""
+    """Becomes a sink for one run of a query: `claimed(...)` may refuse it and writes nothing, `take()` makes it so.
+
+    One that must know its rows has `for_rows(outputs, columns)` instead, which returns what is claimed.
+    """
 
     def claimed(self, session: SparkSession, run: Run) -> Any:
         """See whether the run may have it; what is returned has `take(session)`, which returns a Sink."""
@@ -55,8 +60,11 @@ class Claimable(Protocol):
 SinkFunction: TypeAlias = "Callable[[DataFrame, int], object]"
 """A function of the rows and the number of a micro-batch."""
 
-AnySink: TypeAlias = "Sink | Claimable | str | SinkFunction"
+AnySink: TypeAlias = "Sink | Claimable | DeltaSink | PostgresSink | str | SinkFunction"
 """A sink, the path of a folder for Parquet files, or a function of the rows and the number of a micro-batch."""
+
+OurSink: TypeAlias = "Sink | Claimable | DeltaSink | PostgresSink"
+"""What all of them are made."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class FunctionSink:
         self.function(rows, batch_id)
 
 
-def as_sink(given: AnySink) -> Sink | Claimable:
+def as_sink(given: AnySink) -> OurSink:
     """Make a sink of what users write for one.
 
     >>> as_sink("counts")
@@ -78,11 +86,11 @@ def as_sink(given: AnySink) -> Sink | Claimable:
     """
     if isinstance(given, str):
         return FolderSink(given)
-    if hasattr(given, "write") or hasattr(given, "claimed"):
-        return given
+    if any(hasattr(given, name) for name in ("write", "claimed", "for_rows")):
+        return given  # type: ignore[return-value]
     if callable(given):
         return FunctionSink(given)
-    hint = "give a path, a FolderSink, or a function of rows and batch number"
+    hint = "give a path, a FolderSink, DeltaSink or PostgresSink, or a function of rows and batch number"
     raise PlanError(message("this is not a sink", {"got": repr(given)}, hint))
 
 
@@ -90,13 +98,13 @@ def as_sink(given: AnySink) -> Sink | Claimable:
 class SinkBinding:
     """A sink, and the outputs whose rows it takes, which have the same columns: a micro-batch is written at once."""
 
-    sink: Sink | Claimable
+    sink: OurSink
     outputs: tuple[str, ...]
     columns: StructType | None
     """None for metrics, which are rows as they come."""
 
 
-def bindings_of(sinks: Mapping[str, Sink | Claimable], columns: Mapping[str, StructType]) -> list[SinkBinding]:
+def bindings_of(sinks: Mapping[str, OurSink], columns: Mapping[str, StructType]) -> list[SinkBinding]:
     """Find the sinks that take several outputs; refuse those that would take rows of different columns.
 
     Written one after the other, the second would replace what was written of the first.
@@ -119,7 +127,7 @@ def bindings_of(sinks: Mapping[str, Sink | Claimable], columns: Mapping[str, Str
 
 def _are_one(one: object, other: object) -> bool:
     """Whether two sinks are the same place. What users made is only itself, whatever it is equal to."""
-    if isinstance(one, FolderSink):
+    if isinstance(one, FolderSink | DeltaSink | PostgresSink):
         return one == other
     if isinstance(one, FunctionSink) and isinstance(other, FunctionSink):
         return one.function is other.function

@@ -1,0 +1,422 @@
+"""Tables of PostgreSQL as sinks: each micro-batch is one transaction, together with its number.
+
+    slackwater_owners   table_name, writer → query, run, epoch           whose a table is; locked by who writes to it
+    slackwater_batches  table_name, query, outputs → batch               the last micro-batch that it has
+
+Both stand in the schema of the table. A micro-batch locks the row of the owner, looks whether it still is this run, and
+whether the table has the number already; then rows and number are written, and committed at once. So a number that
+comes again changes nothing, and a driver that was thought dead finds another run than its own. A new start that finds
+the row locked by an older driver of the same query ends the session of that one.
+
+Rows are copied right into the table (COPY). With a key they are copied to a temporary table first, and the newest row
+of each key replaces the one that is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from slackwater.errors import PlanError, RunError, message
+from slackwater.runners.spark.checkpoint.ownership import last_batch_begun
+from slackwater.runners.spark.output.arrow_types import arrow_type, in_columns
+from slackwater.runners.spark.output.postgres_session import Transaction, quoted, transaction, unless_locked
+from slackwater.runners.spark.output.postgres_types import holds, postgres_type
+from slackwater.runners.spark.output.table_owners import (
+    as_names,
+    refuse_types,
+    require_columns,
+    require_not_further,
+    require_owner,
+    require_writer,
+    taken_over,
+)
+from slackwater.runners.spark.wire.arrow_bytes import from_buffer, to_buffer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from slackwater.runners.spark.checkpoint.ownership import Run
+
+_OWNERS: Final = "slackwater_owners"
+_BATCHES: Final = "slackwater_batches"
+_STAGED: Final = "slackwater_staged"
+"""A temporary table, of one transaction."""
+
+_LONGEST_NAME: Final = 63
+"""Bytes of a name; PostgreSQL cuts off the rest."""
+
+_EQUAL_NULLS: Final = 15
+"""The first version in which a unique key can take two nulls for the same."""
+
+
+@dataclass(frozen=True)
+class PostgresSink:
+    """A table of PostgreSQL, to which each micro-batch is written in one transaction, exactly once.
+
+    `pip install slackwater[postgres]`. `uri` is a connection string of libpq, which also reads its environment and
+    password file. Without `key` rows are appended. With it the table is kept current: it has one row for each value of
+    the columns of the key, the one that is greatest in the column `latest`, whatever the order in which rows come. So
+    bands keep one table: `key=["window_start", "device"], latest="band"` puts later answers in the place of earlier
+    ones. Of rows that are equal in `latest`, too, the one written last is kept.
+
+    A table that is not there is made when the query starts, with a unique key if there is one; one that is there must
+    have columns of types that hold every value. Columns of its own besides are left to their defaults.
+
+    A table has one query for each `writer`, which is a name; without one there is one query. A second one is refused,
+    unless it takes the place of the first: `adopt` is the id of that one, which the refusal names.
+
+    The driver writes all rows. What one shard gives out in a micro-batch must fit into its memory.
+
+    >>> import slackwater as sw
+    >>> frame = spark.createDataFrame([(1, "a", 5), (2, "a", 7), (3, "b", 9)], "at long, k string, n long")
+    >>> frame.write.mode("append").parquet(f"{folder}/in")
+    >>> rows = sw.stream(spark.readStream.schema(frame.schema).parquet(f"{folder}/in"), time="at").sort(patience=5)
+    >>> query = rows.start(
+    ...     checkpoint=f"{folder}/checkpoint",
+    ...     main=sw.PostgresSink(postgres, "newest", key="k", latest="at"),
+    ...     late=f"{folder}/late",
+    ...     trigger={"availableNow": True},
+    ...     at_end="flush",
+    ...     shards=1,
+    ... )
+    >>> query.wait()
+    True
+    >>> from adbc_driver_postgresql import dbapi
+    >>> with dbapi.connect(postgres) as connection, connection.cursor() as cursor:
+    ...     cursor.execute("SELECT at, k, n FROM newest ORDER BY k")
+    ...     cursor.fetchall()
+    [(2, 'a', 7), (3, 'b', 9)]
+    """
+
+    uri: str = field(repr=False)
+    table: str
+    schema: str | None = None
+    key: str | Sequence[str] = ()
+    latest: str | None = None
+    writer: str | None = None
+    adopt: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", as_names(self.key))
+        require_writer(self.writer)
+        if bool(self.key) != (self.latest is not None):
+            facts = {"key": ", ".join(self.key) or "none", "latest": self.latest or "none"}
+            hint = 'name both, such as key="device", latest="at"; or none, and rows are appended'
+            raise PlanError(
+                message("key= needs latest=, the column whose greatest value says which row is kept", facts, hint)
+            )
+
+    def for_rows(self, outputs: tuple[str, ...], columns: StructType) -> PostgresClaim:
+        """The sink for the rows of some outputs."""
+        return PostgresClaim(self, outputs, columns)
+
+
+@dataclass(frozen=True)
+class PostgresClaim:
+    """A table that a run may have, for the rows of some outputs: `take()` it, and it writes there."""
+
+    sink: PostgresSink
+    outputs: tuple[str, ...]
+    columns: StructType
+    table: PostgresTable | None = None
+
+    def claimed(self, session: SparkSession, run: Run) -> PostgresClaim:
+        """See whether a run may write here; refuse it if not. Nothing is written yet."""
+        table = PostgresTable.of(self, run)
+        with table.transaction() as on:
+            table = replace(table, schema=table.schema or on.ask("SELECT current_schema()::text")[0][0] or "public")
+            if table.is_there(on):
+                table = table.fitted(on)
+            owner, last = table.owner(on), table.last_batch(on)
+        ownership = {"adopt": self.sink.adopt, "writer": self.sink.writer}
+        require_owner("slackwater.PostgresSink", table.shown, run, owner and owner[0], **ownership)
+        require_not_further(table.shown, last, last_batch_begun(session, run))
+        return replace(self, table=table)
+
+    def take(self, session: SparkSession) -> PostgresWriter:  # noqa: ARG002 - as for folders
+        """Make the tables that there are not, and write down whose it is."""
+        assert self.table is not None
+        with self.table.transaction() as on:
+            self.table.create(on)
+            on.commit()
+        try:
+            self.table.take_over(self.sink.adopt)
+        except BlockingIOError:
+            self.table.end_older_drivers()
+            self.table.take_over(self.sink.adopt, wait=True)
+        return PostgresWriter(self.table)
+
+
+@dataclass(frozen=True)
+class PostgresTable:
+    """A table, as one run writes to it."""
+
+    uri: str = field(repr=False)
+    schema: str | None
+    name: str
+    columns: pa.Schema
+    types: tuple[str, ...]
+    key: tuple[str, ...]
+    latest: str | None
+    writer: str
+    outputs: str
+    run: Run
+    exact: bool = True
+    """Whether the columns of the table have just these types, so that rows can be copied into it."""
+
+    @classmethod
+    def of(cls, claim: PostgresClaim, run: Run) -> PostgresTable:
+        """Refuse what no table of PostgreSQL can be."""
+        sink, columns = claim.sink, claim.columns
+        types = {column.name: postgres_type(column.dataType) for column in columns}
+        refuse_types("PostgreSQL", columns, types, "select() it without them, or bring them into another type")
+        key = as_names(sink.key)
+        require_columns("key", key, columns)
+        require_columns("latest", () if sink.latest is None else (sink.latest,), columns)
+        if sink.latest in key:
+            hint = "name a column that differs among the rows of a key"
+            raise PlanError(message("latest= cannot be a column of the key", {"latest": sink.latest}, hint))
+        for name in (sink.table, *columns.names):
+            if not 0 < len(name.encode()) <= _LONGEST_NAME:
+                facts, hint = {"name": name, "bytes": len(name.encode())}, "rename it"
+                raise PlanError(message(f"a name in PostgreSQL has 1 to {_LONGEST_NAME} bytes", facts, hint))
+        arrow = pa.schema([(column.name, arrow_type(column.dataType)) for column in columns])
+        texts = tuple(str(one) for one in types.values())
+        outputs = ",".join(claim.outputs)
+        return cls(sink.uri, sink.schema, sink.table, arrow, texts, key, sink.latest, sink.writer or "", outputs, run)
+
+    @property
+    def shown(self) -> str:
+        """Its name in messages."""
+        return self.name if self.schema is None else f"{self.schema}.{self.name}"
+
+    @property
+    def app(self) -> str:
+        """The name of our sessions at the server."""
+        return f"slackwater {self.run.query}"
+
+    def transaction(self) -> Any:
+        """Begin a transaction."""
+        return transaction(self.uri, self.app, self.shown)
+
+    # ---- before the query starts -------------------------------------------------------------------------------------
+
+    def is_there(self, on: Transaction, name: str | None = None) -> bool:
+        """Whether there is such a table in the schema."""
+        return bool(on.ask("SELECT to_regclass($1) IS NOT NULL", self._at(name or self.name))[0][0])
+
+    def fitted(self, on: Transaction) -> PostgresTable:
+        """Refuse a table that would not take all rows as they are."""
+        found = {name: kind for name, kind, _ in self._columns_of(on)}
+        wanted = dict(zip(self.columns.names, self.types, strict=True))
+        unfit = {
+            name: found.get(name, "absent") for name, kind in wanted.items() if not holds(found.get(name, ""), kind)
+        }
+        if unfit:
+            facts = {"table": self.shown} | {
+                name: f"is {kind}, rows have {wanted[name]}" for name, kind in unfit.items()
+            }
+            hint = "write to another table, or give that one columns that hold every value"
+            raise PlanError(message("a table of PostgreSQL that is there has other columns", facts, hint))
+        needed = [name for name, _, is_needed in self._columns_of(on) if is_needed and name not in wanted]
+        if needed:
+            facts, hint = {"table": self.shown, "columns": ", ".join(needed)}, "give them defaults, or let them be null"
+            raise PlanError(message("a table of PostgreSQL wants columns that the rows do not have", facts, hint))
+        if self.key and not self._has_unique_key(on):
+            facts = {"table": self.shown, "key": ", ".join(self.key)}
+            hint = f"CREATE UNIQUE INDEX ON {self._at(self.name)} ({self._names(self.key)})"
+            raise PlanError(message("a table of PostgreSQL has no unique index on the key of a sink", facts, hint))
+        return replace(self, exact=all(found[name] == kind for name, kind in wanted.items()))
+
+    def _columns_of(self, on: Transaction) -> list[tuple[str, str, bool]]:
+        """The columns of the table: name, type, and whether rows must have it."""
+        asked = (
+            "SELECT attname::text, format_type(atttypid, atttypmod), attnotnull AND NOT atthasdef AND attidentity = ''"
+            " FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
+        )
+        return [(row[0], row[1], bool(row[2])) for row in on.ask(asked, self._at(self.name))]
+
+    def _has_unique_key(self, on: Transaction) -> bool:
+        """Whether an index makes the key unique for all rows, whatever the order of its columns."""
+        asked = (
+            "SELECT array_agg(attname::text) FROM pg_index"
+            " JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)"
+            " WHERE indrelid = to_regclass($1) AND indisunique AND indpred IS NULL AND indexprs IS NULL"
+            " AND indnatts = indnkeyatts GROUP BY indexrelid"
+        )
+        return any(set(row[0]) == set(self.key) for row in on.ask(asked, self._at(self.name)))
+
+    def owner(self, on: Transaction, how: str = "") -> tuple[str, str, int] | None:
+        """The query, the run and the epoch that have the table; None if nobody has."""
+        if not self.is_there(on, _OWNERS):
+            return None
+        asked = f"SELECT query, run, epoch FROM {self._at(_OWNERS)} WHERE table_name = $1 AND writer = $2{how}"  # noqa: S608 - quoted
+        return next((row[:3] for row in on.ask(asked, self.name, self.writer)), None)
+
+    def last_batch(self, on: Transaction) -> int | None:
+        """The last micro-batch that the table has of this query and these outputs."""
+        if not self.is_there(on, _BATCHES):
+            return None
+        asked = f"SELECT batch FROM {self._at(_BATCHES)} WHERE table_name = $1 AND query = $2 AND outputs = $3"  # noqa: S608 - quoted
+        return next((int(row[0]) for row in on.ask(asked, self.name, self.run.query, self.outputs)), None)
+
+    # ---- when it starts ----------------------------------------------------------------------------------------------
+
+    def create(self, on: Transaction) -> None:
+        """Make the tables that there are not."""
+        on.ask("SELECT pg_advisory_xact_lock(hashtext('slackwater'))::text")  # two may start at once
+        ours = {
+            _OWNERS: "table_name text, writer text, query text NOT NULL, run text NOT NULL, epoch bigint NOT NULL,"
+            " PRIMARY KEY (table_name, writer)",
+            _BATCHES: "table_name text, query text, outputs text, batch bigint NOT NULL,"
+            " PRIMARY KEY (table_name, query, outputs)",
+            self.name: self._definition(on),
+        }
+        for name, columns in ours.items():
+            if not self.is_there(on, name):
+                on.do(f"CREATE TABLE {self._at(name)} ({columns})")
+
+    def _definition(self, on: Transaction) -> str:
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in zip(self.columns.names, self.types, strict=True))
+        if not self.key:
+            return columns
+        version = int(on.ask("SELECT current_setting('server_version_num')")[0][0]) // 10_000
+        unique = "UNIQUE NULLS NOT DISTINCT" if version >= _EQUAL_NULLS else "PRIMARY KEY"
+        return f"{columns}, {unique} ({self._names(self.key)})"
+
+    def take_over(self, adopt: str | None, *, wait: bool = False) -> None:
+        """Write down whose the table is. Refused if it has become another's, or a newer start's, meanwhile."""
+        run = self.run
+        with self.transaction() as on:
+            first = f"INSERT INTO {self._at(_OWNERS)} VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING"  # noqa: S608 - quoted
+            on.do(first, self.name, self.writer, run.query, run.run, run.epoch)
+            if wait:
+                owner = self.owner(on, " FOR UPDATE")
+            else:
+                with unless_locked():
+                    owner = self.owner(on, " FOR UPDATE NOWAIT")
+            assert owner is not None
+            query, _, epoch = owner
+            if query not in {run.query, adopt} or (query == run.query and epoch > run.epoch):
+                raise taken_over(self.shown, query, run)
+            new = (
+                f"UPDATE {self._at(_OWNERS)} SET query = $3, run = $4, epoch = $5 WHERE table_name = $1 AND writer = $2"  # noqa: S608 - quoted
+            )
+            on.do(new, self.name, self.writer, run.query, run.run, run.epoch)
+            on.commit()
+
+    def end_older_drivers(self) -> None:
+        """End the sessions of drivers that were thought dead and hold the row of the owner."""
+        with self.transaction() as on:
+            owner = self.owner(on)
+            names = [f"slackwater {query}" for query in {self.run.query, *(() if owner is None else (owner[0],))}]
+            on.ask(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name IN ($1, $2) AND pid <> pg_backend_pid() AND datname = current_database()",
+                names[0],
+                names[-1],
+            )
+
+    # ---- in a micro-batch --------------------------------------------------------------------------------------------
+
+    def put(self, rows: pa.RecordBatchReader, batch_id: int) -> None:
+        """Write the rows of a micro-batch, unless the table has them."""
+        with self.transaction() as on:
+            owner = self.owner(on, " FOR UPDATE")
+            if owner is None:
+                hint = "put it back, or start anew with another checkpoint and another table"
+                raise RunError(message(f"the row of a table in {_OWNERS} is gone", {"table": self.shown}, hint))
+            if owner[1] != self.run.run:
+                raise taken_over(self.shown, owner[0], self.run)
+            last = self.last_batch(on)
+            if last is not None and last >= batch_id:
+                return
+            self._write(on, rows)
+            on.do(
+                f"INSERT INTO {self._at(_BATCHES)} AS known VALUES ($1, $2, $3, $4)"  # noqa: S608 - quoted
+                " ON CONFLICT (table_name, query, outputs) DO UPDATE SET batch = EXCLUDED.batch",
+                self.name, self.run.query, self.outputs, batch_id,
+            )  # fmt: skip
+            on.commit()
+
+    def _write(self, on: Transaction, rows: pa.RecordBatchReader) -> None:
+        if self.exact and not self.key:
+            on.copy(rows, self.name, self.schema)
+            return
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in zip(self.columns.names, self.types, strict=True))
+        on.do(f"CREATE TEMPORARY TABLE {_STAGED} ({columns}) ON COMMIT DROP")
+        on.copy(rows, _STAGED, None)
+        on.do(self._from_staged())
+
+    def _from_staged(self) -> str:
+        """Takes staged rows over; with a key the newest of each, by ctid the last of those that are equally new."""
+        names = self._names(self.columns.names)
+        insert = f"INSERT INTO {self._at(self.name)} AS kept ({names})"
+        if self.latest is None:
+            return f"{insert} SELECT {names} FROM {_STAGED}"  # noqa: S608 - quoted
+        key, latest = self._names(self.key), quoted(self.latest)
+        others = [quoted(name) for name in self.columns.names if name not in self.key]
+        changes = ", ".join(f"{name} = EXCLUDED.{name}" for name in others)
+        return (
+            f"{insert} SELECT DISTINCT ON ({key}) {names} FROM {_STAGED}"  # noqa: S608 - quoted
+            f" ORDER BY {key}, {latest} DESC NULLS LAST, ctid DESC ON CONFLICT ({key}) DO UPDATE SET {changes}"
+            f" WHERE kept.{latest} IS NULL OR EXCLUDED.{latest} >= kept.{latest}"
+        )
+
+    def _at(self, name: str) -> str:
+        assert self.schema is not None
+        return f"{quoted(self.schema)}.{quoted(name)}"
+
+    def _names(self, names: Iterable[str]) -> str:
+        return ", ".join(map(quoted, names))
+
+
+@dataclass(frozen=True)
+class PostgresWriter:
+    """A table that a run writes to."""
+
+    table: PostgresTable
+
+    def write(self, rows: DataFrame, batch_id: int) -> None:
+        """Write the rows of a micro-batch, which come to the driver in pieces, one at a time."""
+        failures: list[Exception] = []
+        reader = pa.RecordBatchReader.from_batches(self.table.columns, _pieces(rows, self.table.columns, failures))
+        try:
+            self.table.put(reader, batch_id)
+        except RunError:
+            if failures:  # Spark's, which the reader could not pass on as it was
+                raise failures[0] from None
+            raise
+
+    def write_few(self, tables: Sequence[pa.Table], columns: StructType, session: SparkSession, batch_id: int) -> bool:  # noqa: ARG002 - as for folders
+        """The same for a few rows that the driver has; say whether it was done. If not, it is left to Spark."""
+        rows = in_columns(tables, self.table.columns)
+        if rows is None:
+            return False
+        if rows.num_rows:
+            self.table.put(rows.to_reader(), batch_id)
+        return True
+
+
+def _pieces(rows: DataFrame, schema: pa.Schema, failures: list[Exception]) -> Iterator[pa.RecordBatch]:
+    """The rows of a frame in Arrow's form, as they come."""
+    try:
+        for row in rows.mapInArrow(_packed, "body binary").toLocalIterator():
+            batch = from_buffer(pa.py_buffer(row.body))
+            yield from pa.Table.from_batches([batch]).cast(schema).combine_chunks().to_batches()
+    except Exception as error:
+        failures.append(error)
+        raise
+
+
+def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch as one value, for mapInArrow."""
+    for batch in batches:
+        if batch.num_rows:
+            yield pa.RecordBatch.from_pydict({"body": pa.array([to_buffer(batch).to_pybytes()], pa.binary())})
