@@ -7,12 +7,15 @@ import shlex
 import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
+from adbc_driver_postgresql import dbapi
 from class_archive import ARCHIVE, JAVA
+from postgres_server import postgres_server
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
@@ -164,3 +167,20 @@ def session(request: pytest.FixtureRequest, sessions: _Sessions) -> Iterator[Spa
             session.conf.set(name, before[name])
         else:
             session.conf.unset(name)
+
+
+@pytest.fixture(scope="session")
+def postgres_of_session() -> Iterator[str]:
+    """The address of a server of these tests."""
+    with postgres_server() as uri:
+        yield uri
+
+
+@pytest.fixture
+def postgres(postgres_of_session: str, tmp_path: Path) -> str:
+    """The address of a schema of its own, in which a test finds no other's tables."""
+    schema = f"s{uuid.uuid5(uuid.NAMESPACE_URL, str(tmp_path)).hex}"
+    with dbapi.connect(postgres_of_session) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE SCHEMA {schema}")
+        connection.commit()
+    return f"{postgres_of_session}&options=-csearch_path%3D{schema}"

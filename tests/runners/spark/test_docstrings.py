@@ -17,13 +17,16 @@ _EXAMPLES = on_spark()
 
 
 @pytest.mark.parametrize("example", _EXAMPLES, ids=lambda example: example.name)
-def test_an_example_prints_what_it_says(session: SparkSession, tmp_path: Path, example: doctest.DocTest) -> None:
-    """With a session that is called `spark`, and a folder of its own."""
-    example.globs |= {"spark": session, "folder": str(tmp_path)}
+def test_an_example_prints_what_it_says(
+    session: SparkSession, postgres: str, tmp_path: Path, example: doctest.DocTest
+) -> None:
+    """With a session that is called `spark`, a folder of its own, and the address of a PostgreSQL."""
+    example.globs |= {"spark": session, "folder": str(tmp_path), "postgres": postgres}
     assert doctest.DocTestRunner().run(example, clear_globs=False).failed == 0
 
 
 def test_what_is_started_on_spark_has_an_example() -> None:
     """A test of nothing would pass too."""
     names = {example.name.rpartition(".")[2] for example in _EXAMPLES}
-    assert names == {"FolderSink", "SparkQuery", "parquet_files", "start", "start_together", "to_spark", "why"}
+    sinks = {"DeltaSink", "FolderSink", "PostgresSink"}
+    assert names == sinks | {"SparkQuery", "parquet_files", "start", "start_together", "to_spark", "why"}

@@ -229,10 +229,10 @@ class DeltaTableOf:
             raise RunError(message("a Delta table cannot be written", facts, _GO_ON)) from error
 
     def open(self) -> Any:
-        """The newest version, without a list of its files; None if there is no table."""
+        """The newest version; None if there is no table."""
         delta = _deltalake()
         try:
-            return delta.DeltaTable(self.uri, storage_options=dict(self.storage_options), without_files=True)
+            return delta.DeltaTable(self.uri, storage_options=dict(self.storage_options))
         except delta.exceptions.TableNotFoundError:
             return None
 
