@@ -34,6 +34,27 @@ def _refuse_seven(rows: pa.RecordBatch) -> pa.Array:
     return pa.array([True] * rows.num_rows, pa.bool_())
 
 
+# ---- who takes the rows --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("taker", "words"),
+    [
+        (sw.FolderSink("out"), "this sink is for streams of Spark DataFrames"),
+        (sw.DeltaSink("table"), "this sink is for streams of Spark DataFrames"),
+        (sw.PostgresSink("", "table"), "this sink is for streams of Spark DataFrames"),
+        ("out", "the rows of a stream go to a function"),
+    ],
+)
+def test_what_is_no_function_is_refused_with_the_reason(taker: Any, words: str) -> None:
+    """When the query is opened, also for late rows; not when the first row comes out."""
+    _, rows = _live("a")
+    with pytest.raises(PlanError, match=words):
+        rows.open(taker)
+    with pytest.raises(PlanError, match=words):
+        sw.stream([_row(1)], time="at").sort(5).open(print, on_late=taker)
+
+
 # ---- work, close, flush ---------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from slackwater.streams.diverted_rows import diverted_streams, require_diverted_
 from slackwater.streams.sinks import TableSink
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -73,6 +73,7 @@ class Query:
             if binding is not None:
                 outputs = [*outputs, *((stream, binding) for stream in diverted.values())]
         require_diverted_rows_taken(*(stream for stream, _ in outputs))
+        _require_functions(callback for _, callback in outputs)
         wired = [(stream.node, partial(_show, stream.shown_as, callback)) for stream, callback in outputs]
         self._schema = outputs[0][0].schema
         self._calendar = outputs[0][0].node.schema.calendar
@@ -483,6 +484,19 @@ def starts_of(stream: Stream, clock: Clock | None = None) -> NDArray[np.int64]:
 
 def _show(schema: EventSchema | ChangeLog, callback: Callback, batch: EventBatch) -> None:
     callback(schema.show(batch))
+
+
+def _require_functions(takers: Iterable[object]) -> None:
+    """Refuse what is no function, such as a sink of Spark, which knows rows by the number of their micro-batch."""
+    for taker in takers:
+        if hasattr(taker, "claimed") or hasattr(taker, "for_rows"):
+            hint = "give a function that writes Arrow batches; what was emitted before a snapshot is not emitted again"
+            reason = "rows go on as they come, without the numbers by which it knows what it has written"
+            facts = {"sink": repr(taker), "in process": reason}
+            raise PlanError(message("this sink is for streams of Spark DataFrames", facts, hint))
+        if not callable(taker):
+            hint = "give a function of Arrow batches, such as print"
+            raise PlanError(message("in process the rows of a stream go to a function", {"got": repr(taker)}, hint))
 
 
 def _node_of(stream: Any) -> Node:

@@ -265,9 +265,10 @@ class Stream:
 
         - `checkpoint`: the folder in which Spark keeps what the query has read and remembers.
         - `main`: the sink that takes the rows. A sink is the path of a folder for Parquet files, a function of the rows
-          and the number of a micro-batch, or something like `FolderSink`. After a crash the last micro-batch is run
-          again: folders that have it keep it, functions are called again with its number. A folder belongs to one
-          query, which its checkpoint makes; another is refused.
+          and the number of a micro-batch, or a `FolderSink`, `DeltaSink` or `PostgresSink`. After a crash the last
+          micro-batch is run again: folders and tables that have it keep it, functions are called again with its number.
+          A folder belongs to one query, which its checkpoint makes, and so does a table, unless each of its writers has
+          a name; another is refused.
         - `late`: the sink for rows that come too late; where several steps divert such rows, a mapping with a sink for
           each, by the name of the source. A function may be given as `on_late`, as in open().
         - `left_out`: the sink for rows that a merge of replicas leaves out and diverts; of several merges in the same

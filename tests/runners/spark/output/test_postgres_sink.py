@@ -377,9 +377,7 @@ def test_a_table_that_is_there_takes_rows_if_it_can_hold_every_value(postgres: s
     )
     writer = _started(postgres, tmp_path / "checkpoint")
     _write(writer, 0, _rows(2**62, word="a long word"))
-    assert _sql(postgres, "SELECT id, n::text, word, d::text FROM t") == [
-        (1, str(2**62), "a long word", "2024-01-01")
-    ]
+    assert _sql(postgres, "SELECT id, n::text, word, d::text FROM t") == [(1, str(2**62), "a long word", "2024-01-01")]
     for table, words in {
         "cut": r"(?s)that is there has other columns.*word +is character varying\(3\), rows have text",
         "narrow": r"(?s)has other columns.*n +is integer, rows have bigint",
