@@ -19,10 +19,15 @@ NOBODY: Any = SimpleNamespace(_jvm=True)
 
 def started(sink: Any, columns: StructType, checkpoint: Path, outputs: tuple[str, ...] = ("main",)) -> Any:
     """What a start with this checkpoint writes to, as start() comes to it."""
-    run = next_run(NOBODY, Place.written(str(checkpoint)), {"sort#1": "sort"})
-    claim = sink.for_rows(outputs, columns).claimed(NOBODY, run)
-    run.write(NOBODY)
+    claim = claimed(sink, columns, checkpoint, outputs)
+    claim.table.run.write(NOBODY)
     return claim.take(NOBODY)
+
+
+def claimed(sink: Any, columns: StructType, checkpoint: Path, outputs: tuple[str, ...] = ("main",)) -> Any:
+    """A start that has looked at its sink, and has written nothing yet."""
+    run = next_run(NOBODY, Place.written(str(checkpoint)), {"sort#1": "sort"})
+    return sink.for_rows(outputs, columns).claimed(NOBODY, run)
 
 
 def begin(checkpoint: Path, batch_id: int) -> None:

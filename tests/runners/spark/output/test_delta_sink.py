@@ -16,7 +16,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from owned_runs import NOBODY, begin, started
+from owned_runs import NOBODY, begin, claimed, started
 from pyspark.sql import types as st
 
 import slackwater as sw
@@ -154,6 +154,18 @@ def test_another_query_is_refused_unless_it_adopts_or_has_a_name_of_its_own(tmp_
     _write(back, 1, _rows(2))
     _write(back, 2, _rows(5))
     assert _numbers(tmp_path / "table") == [1, 2, 3, 5, 10, 11]
+
+
+def test_of_two_queries_that_start_at_once_one_has_the_table(tmp_path: Path) -> None:
+    """Both have seen that nobody has it, or whom they may take it from."""
+    adopt = None
+    for names in ("ab", "cd"):
+        sink = sw.DeltaSink((tmp_path / "table").as_uri(), adopt=adopt)
+        claims = [claimed(sink, _COLUMNS, tmp_path / name) for name in names]
+        adopt = claims[0].table.run.query
+        claims[0].take(NOBODY)
+        with pytest.raises(PlanError, match="belongs to another query"):
+            claims[1].take(NOBODY)
 
 
 def test_a_table_that_is_adopted_is_lost_in_the_middle_of_a_commit(

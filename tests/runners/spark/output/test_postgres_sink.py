@@ -16,7 +16,7 @@ import pytest
 from adbc_driver_postgresql import dbapi
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
-from owned_runs import NOBODY, begin, started
+from owned_runs import NOBODY, begin, claimed, started
 from pyspark.sql import types as st
 
 import slackwater as sw
@@ -142,6 +142,18 @@ def test_another_query_is_refused_unless_it_adopts_or_has_a_name_of_its_own(post
     assert _numbers(postgres) == [1, 2, 4, 10, 11]
 
 
+def test_of_two_queries_that_start_at_once_one_has_the_table(postgres: str, tmp_path: Path) -> None:
+    """Both have seen that nobody has it, or whom they may take it from."""
+    adopt = None
+    for names in ("ab", "cd"):
+        sink = sw.PostgresSink(postgres, "t", adopt=adopt)
+        claims = [claimed(sink, _COLUMNS, tmp_path / name) for name in names]
+        adopt = claims[0].table.run.query
+        claims[0].take(NOBODY)
+        with pytest.raises(PlanError, match="belongs to another query"):
+            claims[1].take(NOBODY)
+
+
 def test_of_two_runs_the_newer_has_the_table(postgres: str, tmp_path: Path) -> None:
     """The older one is refused when it writes; nor can it take the table back when it is slow to start."""
     older = _started(postgres, tmp_path)
@@ -149,7 +161,7 @@ def test_of_two_runs_the_newer_has_the_table(postgres: str, tmp_path: Path) -> N
     with pytest.raises(Superseded, match="taken over"):
         _write(older, 0, _rows(1))
     with pytest.raises(Superseded, match="taken over"):
-        older.table.take_over(None)
+        older.table.take_over()
     _write(newer, 0, _rows(2))
     assert _numbers(postgres) == [2]
 

@@ -152,9 +152,7 @@ class DeltaClaim:
         if found is not None:
             table = table.fitted(found)
             require_not_further(table.shown, table.last_batch(found), last_batch_begun(session, run))
-        owner = None if found is None else table.owner_in(found)
-        ownership = {"adopt": self.sink.adopt, "writer": self.sink.writer}
-        changes = require_owner("slackwater.DeltaSink", table.shown, run, owner, **ownership)
+        changes = table.changes_hands(None if found is None else table.owner_in(found))
         return replace(self, table=table, new=found is None, changes_hands=changes)
 
     def take(self, session: SparkSession) -> DeltaWriter:  # noqa: ARG002 - as for folders
@@ -164,7 +162,7 @@ class DeltaClaim:
             if self.new:
                 self.table.create()
             if self.changes_hands:
-                self.table.take_over(self.sink.adopt)
+                self.table.take_over()
         return DeltaWriter(self.table)
 
 
@@ -179,9 +177,8 @@ class DeltaTableOf:
     storage_options: Mapping[str, str] = field(repr=False)
     columns: pa.Schema
     partition_by: tuple[str, ...]
-    owned_by: str
-    """The name of the property that says whose it is."""
-
+    writer: str | None
+    adopt: str | None
     run: Run
     app: str
     """By which the table remembers the number of the last micro-batch: Delta's application id."""
@@ -209,7 +206,8 @@ class DeltaTableOf:
             dict(sink.storage_options),
             pa.schema(list(kinds.items())),
             partition_by,
-            _OWNER if sink.writer is None else f"{_OWNER}.{sink.writer}",
+            sink.writer,
+            sink.adopt,
             run,
             f"slackwater/{run.query}/{','.join(claim.outputs)}",
         )
@@ -247,9 +245,19 @@ class DeltaTableOf:
             raise taken_over(self.shown, owner, self.run)
         return table
 
+    @property
+    def owned_by(self) -> str:
+        """The name of the property that says whose it is."""
+        return _OWNER if self.writer is None else f"{_OWNER}.{self.writer}"
+
     def owner_in(self, table: Any) -> str | None:
         """The query whose table it is."""
         return table.metadata().configuration.get(self.owned_by)
+
+    def changes_hands(self, owner: str | None) -> bool:
+        """Whether it is to become another query's; refused if that may not be."""
+        who = {"adopt": self.adopt, "writer": self.writer}
+        return require_owner("slackwater.DeltaSink", self.shown, self.run, owner, **who)
 
     def last_batch(self, table: Any) -> int | None:
         """The last micro-batch that the table has of this query and these outputs."""
@@ -262,21 +270,18 @@ class DeltaTableOf:
         options, parts = dict(self.storage_options), list(self.partition_by)
         delta.DeltaTable.create(self.uri, schema, partition_by=parts, storage_options=options, mode="ignore")
 
-    def take_over(self, adopt: str | None) -> None:
+    def take_over(self) -> None:
         """Write down whose the table is. Refused if it has become another's since it was looked at."""
-        delta, table = _deltalake(), self.open()
+        delta = _deltalake()
         for _ in range(_ATTEMPTS):
-            owner = self.owner_in(table)
-            if owner == self.run.query:
+            table = self.open()
+            if not self.changes_hands(self.owner_in(table)):
                 return
-            if owner not in {None, adopt}:
-                raise taken_over(self.shown, owner, self.run)
             try:
                 table.alter.set_table_properties({self.owned_by: self.run.query}, raise_if_not_exists=False)
             except delta.exceptions.CommitFailedError:
-                table = self.open()
-            else:
-                return
+                continue
+            return
         raise self.busy()
 
     def busy(self) -> RunError:

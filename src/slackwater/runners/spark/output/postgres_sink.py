@@ -134,8 +134,7 @@ class PostgresClaim:
             if table.is_there(on):
                 table = table.fitted(on)
             owner, last = table.owner(on), table.last_batch(on)
-        ownership = {"adopt": self.sink.adopt, "writer": self.sink.writer}
-        require_owner("slackwater.PostgresSink", table.shown, run, owner and owner[0], **ownership)
+        table.require_owner(owner and owner[0])
         require_not_further(table.shown, last, last_batch_begun(session, run))
         return replace(self, table=table)
 
@@ -146,10 +145,10 @@ class PostgresClaim:
             self.table.create(on)
             on.commit()
         try:
-            self.table.take_over(self.sink.adopt)
+            self.table.take_over()
         except BlockingIOError:
             self.table.end_older_drivers()
-            self.table.take_over(self.sink.adopt, wait=True)
+            self.table.take_over(wait=True)
         return PostgresWriter(self.table)
 
 
@@ -164,7 +163,8 @@ class PostgresTable:
     types: tuple[str, ...]
     key: tuple[str, ...]
     latest: str | None
-    writer: str
+    writer: str | None
+    adopt: str | None
     outputs: str
     run: Run
     exact: bool = True
@@ -188,8 +188,8 @@ class PostgresTable:
                 raise PlanError(message(f"a name in PostgreSQL has 1 to {_LONGEST_NAME} bytes", facts, hint))
         arrow = pa.schema([(column.name, arrow_type(column.dataType)) for column in columns])
         texts = tuple(str(one) for one in types.values())
-        outputs = ",".join(claim.outputs)
-        return cls(sink.uri, sink.schema, sink.table, arrow, texts, key, sink.latest, sink.writer or "", outputs, run)
+        outputs, who = ",".join(claim.outputs), (sink.writer, sink.adopt)
+        return cls(sink.uri, sink.schema, sink.table, arrow, texts, key, sink.latest, *who, outputs, run)
 
     @property
     def shown(self) -> str:
@@ -257,7 +257,12 @@ class PostgresTable:
         if not self.is_there(on, _OWNERS):
             return None
         asked = f"SELECT query, run, epoch FROM {self._at(_OWNERS)} WHERE table_name = $1 AND writer = $2{how}"  # noqa: S608 - quoted
-        return next((row[:3] for row in on.ask(asked, self.name, self.writer)), None)
+        return next((row[:3] for row in on.ask(asked, self.name, self.writer or "")), None)
+
+    def require_owner(self, owner: str | None) -> None:
+        """Refuse a table that another query has."""
+        who = {"adopt": self.adopt, "writer": self.writer}
+        require_owner("slackwater.PostgresSink", self.shown, self.run, owner, **who)
 
     def last_batch(self, on: Transaction) -> int | None:
         """The last micro-batch that the table has of this query and these outputs."""
@@ -290,12 +295,12 @@ class PostgresTable:
         unique = "UNIQUE NULLS NOT DISTINCT" if version >= _EQUAL_NULLS else "PRIMARY KEY"
         return f"{columns}, {unique} ({self._names(self.key)})"
 
-    def take_over(self, adopt: str | None, *, wait: bool = False) -> None:
+    def take_over(self, *, wait: bool = False) -> None:
         """Write down whose the table is. Refused if it has become another's, or a newer start's, meanwhile."""
         run = self.run
         with self.transaction() as on:
             first = f"INSERT INTO {self._at(_OWNERS)} VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING"  # noqa: S608 - quoted
-            on.do(first, self.name, self.writer, run.query, run.run, run.epoch)
+            on.do(first, self.name, self.writer or "", run.query, run.run, run.epoch)
             if wait:
                 owner = self.owner(on, " FOR UPDATE")
             else:
@@ -303,12 +308,13 @@ class PostgresTable:
                     owner = self.owner(on, " FOR UPDATE NOWAIT")
             assert owner is not None
             query, _, epoch = owner
-            if query not in {run.query, adopt} or (query == run.query and epoch > run.epoch):
+            self.require_owner(query)
+            if query == run.query and epoch > run.epoch:
                 raise taken_over(self.shown, query, run)
             new = (
                 f"UPDATE {self._at(_OWNERS)} SET query = $3, run = $4, epoch = $5 WHERE table_name = $1 AND writer = $2"  # noqa: S608 - quoted
             )
-            on.do(new, self.name, self.writer, run.query, run.run, run.epoch)
+            on.do(new, self.name, self.writer or "", run.query, run.run, run.epoch)
             on.commit()
 
     def end_older_drivers(self) -> None:
