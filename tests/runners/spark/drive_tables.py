@@ -100,7 +100,9 @@ def main(folder: Path, server: str, place: str = "", number: str = "-1") -> None
 
     Transaction.commit, DeltaTableOf.last_batch = committed, looked_at  # type: ignore[method-assign]
     places = {"main": "delta", "late": "postgres"}
-    halting = {output: Halting(sink, halt, places[output]) for output, sink in sinks(folder, server).items()}
+    halting: dict[str, Any] = {
+        output: Halting(sink, halt, places[output]) for output, sink in sinks(folder, server).items()
+    }
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     small_query.run(session, folder, **halting)

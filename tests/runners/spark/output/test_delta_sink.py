@@ -107,7 +107,8 @@ def test_of_two_drivers_in_one_micro_batch_one_commits(tmp_path: Path, monkeypat
 
 def test_others_may_write_to_the_table_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By other ways than this library, also when they change what the table is while a micro-batch is committed."""
-    writer, asked, done = _started(tmp_path), DeltaWriter._has, []
+    writer, asked = _started(tmp_path), DeltaWriter._has
+    done: list[int] = []
 
     def meanwhile(self: DeltaWriter, found: Any, batch_id: int) -> bool:
         if not done:
@@ -369,7 +370,7 @@ _OF_ALL_TYPES: dict[str, tuple[str, list[Any]]] = {
 def test_what_tasks_write_is_what_was_given(session: SparkSession, tmp_path: Path, by: tuple[str, ...]) -> None:
     """Of every type, in the zone of whoever computes it; and once more under the same number."""
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
-    schema = st.StructType.fromDDL(
+    schema: Any = st.StructType.fromDDL(
         ", ".join(["k int", *(f"{name} {kind}" for name, (kind, _) in _OF_ALL_TYPES.items())])
     )
     given_rows = [{"k": k, **{name: values[k % 2] for name, (_, values) in _OF_ALL_TYPES.items()}} for k in range(6)]

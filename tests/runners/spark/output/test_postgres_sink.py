@@ -289,7 +289,7 @@ def test_a_key_says_which_row_is_kept(tmp_path: Path) -> None:
     """Refused before anything is asked of the server."""
     for options in ({"key": "n"}, {"latest": "n"}):
         with pytest.raises(PlanError, match=r"(?s)key= needs latest="):
-            sw.PostgresSink("", "t", **options)  # type: ignore[arg-type]
+            sw.PostgresSink("", "t", **options)
     for key, latest, words in (
         ("m", "n", "key= of a sink"),
         ("n", "m", "latest= of a sink"),
@@ -326,11 +326,11 @@ def test_what_comes_from_spark_is_what_was_given(session: SparkSession, postgres
     """Of every type, in the zone of whoever computes it; copied, and by way of a key."""
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     fields = [f"`{name}` {kind}" for name, (kind, _, _) in _OF_ALL_TYPES.items()]
-    schema = st.StructType.fromDDL(", ".join(["k int", *fields]))
+    schema: Any = st.StructType.fromDDL(", ".join(["k int", *fields]))
     given_rows = [{"k": k, **{name: values[k % 2] for name, (_, _, values) in _OF_ALL_TYPES.items()}} for k in range(6)]
     frame = session.createDataFrame([tuple(row.values()) for row in given_rows], schema).repartition(3)
     for table, options in (("copied", {}), ("keyed", {"key": "k", "latest": "whole"})):
-        sink = sw.PostgresSink(postgres, table, **options)  # type: ignore[arg-type]
+        sink = sw.PostgresSink(postgres, table, **options)
         writer = started(sink, schema, tmp_path / table)
         for _ in range(2):
             writer.write(frame, 0)
