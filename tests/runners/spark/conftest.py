@@ -30,6 +30,7 @@ _LONGEST = (
     "pushdown/test_steps.py",
     "test_runner.py",
     "test_crashes.py",
+    "test_table_crashes.py",
     "test_equality.py",
     "test_faults.py",
     "test_replicas_by_column.py",

@@ -23,7 +23,7 @@ import small_query
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.runners.spark.output.delta_sink import DeltaTableOf
+from slackwater.runners.spark.output.delta_table import DeltaTarget
 from slackwater.runners.spark.output.postgres_session import Transaction
 
 if TYPE_CHECKING:
@@ -86,19 +86,19 @@ def main(folder: Path, server: str, place: str = "", number: str = "-1") -> None
             while True:
                 time.sleep(1)
 
-    require, commit = DeltaTableOf.last_batch, Transaction.commit
+    require, commit = DeltaTarget.last_batch, Transaction.commit
 
     def committed(self: Transaction) -> None:
         halt("rows of postgres", _NOW["batch"])
         commit(self)
 
-    def looked_at(self: DeltaTableOf, table: Any) -> int | None:
+    def looked_at(self: DeltaTarget, table: Any) -> int | None:
         """What is asked last before a commit, of which the files are there if tasks have written them."""
         if len(list((folder / "delta").glob("*.parquet"))) > len(table.file_uris()):
             halt("files of delta", _NOW["batch"])
         return require(self, table)
 
-    Transaction.commit, DeltaTableOf.last_batch = committed, looked_at  # type: ignore[method-assign]
+    Transaction.commit, DeltaTarget.last_batch = committed, looked_at  # type: ignore[method-assign]
     places = {"main": "delta", "late": "postgres"}
     halting: dict[str, Any] = {
         output: Halting(sink, halt, places[output]) for output, sink in sinks(folder, server).items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import runpy
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -17,6 +18,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from owned_runs import NOBODY, begin, claimed, started
+from pyspark import cloudpickle
 from pyspark.sql import types as st
 
 import slackwater as sw
@@ -74,6 +76,13 @@ def test_a_number_that_comes_again_changes_nothing(tmp_path: Path) -> None:
     _write(again, 0, _rows(1, 2))
     _write(again, 1, _rows(3))
     assert _numbers(tmp_path / "table") == [1, 2, 3]
+
+
+def test_a_writer_that_travels_writes_the_same(tmp_path: Path) -> None:
+    """Over Spark Connect micro-batches are written by another process."""
+    writer = pickle.loads(cloudpickle.dumps(_started(tmp_path)))  # noqa: S301 - our own
+    _write(writer, 0, _rows(1))
+    assert _numbers(tmp_path / "table") == [1]
 
 
 def test_every_version_has_whole_micro_batches(tmp_path: Path) -> None:

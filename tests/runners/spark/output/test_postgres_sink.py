@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import runpy
 import threading
 from datetime import UTC, date, datetime
@@ -17,6 +18,7 @@ from adbc_driver_postgresql import dbapi
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from owned_runs import NOBODY, begin, claimed, started
+from pyspark import cloudpickle
 from pyspark.sql import types as st
 
 import slackwater as sw
@@ -83,6 +85,13 @@ def test_a_number_that_comes_again_changes_nothing(postgres: str, tmp_path: Path
     _write(again, 1, _rows(3))
     _write(again, 2, _rows())
     assert _numbers(postgres) == [1, 2, 3]
+
+
+def test_a_writer_that_travels_writes_the_same(postgres: str, tmp_path: Path) -> None:
+    """Over Spark Connect micro-batches are written by another process."""
+    writer = pickle.loads(cloudpickle.dumps(_started(postgres, tmp_path)))  # noqa: S301 - our own
+    _write(writer, 0, _rows(1))
+    assert _numbers(postgres) == [1]
 
 
 def test_a_micro_batch_that_fails_leaves_nothing_and_may_be_written_then(postgres: str, tmp_path: Path) -> None:
