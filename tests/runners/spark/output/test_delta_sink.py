@@ -80,7 +80,8 @@ def test_a_number_that_comes_again_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_writer_that_travels_writes_the_same(tmp_path: Path) -> None:
     """Over Spark Connect micro-batches are written by another process."""
-    writer = pickle.loads(cloudpickle.dumps(_started(tmp_path)))  # noqa: S301 - our own
+    dumps: Any = cloudpickle.dumps
+    writer = pickle.loads(dumps(_started(tmp_path)))  # noqa: S301 - our own
     _write(writer, 0, _rows(1))
     assert _numbers(tmp_path / "table") == [1]
 

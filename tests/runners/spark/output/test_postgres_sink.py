@@ -89,7 +89,8 @@ def test_a_number_that_comes_again_changes_nothing(postgres: str, tmp_path: Path
 
 def test_a_writer_that_travels_writes_the_same(postgres: str, tmp_path: Path) -> None:
     """Over Spark Connect micro-batches are written by another process."""
-    writer = pickle.loads(cloudpickle.dumps(_started(postgres, tmp_path)))  # noqa: S301 - our own
+    dumps: Any = cloudpickle.dumps
+    writer = pickle.loads(dumps(_started(postgres, tmp_path)))  # noqa: S301 - our own
     _write(writer, 0, _rows(1))
     assert _numbers(postgres) == [1]
 

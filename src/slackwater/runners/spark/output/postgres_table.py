@@ -1,4 +1,4 @@
-"""A table of PostgreSQL as one run of a query writes to it: what fits it, whose it is, how micro-batches are put there."""
+"""A table of PostgreSQL as one run of a query writes to it: what fits it, whose it is, how rows are put there."""
 
 from __future__ import annotations
 
