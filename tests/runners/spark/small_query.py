@@ -96,9 +96,9 @@ def seen(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def replay_last(folder: Path) -> None:
+def replay_last(folder: Path, checkpoint: str = "checkpoint") -> None:
     """Let a checkpoint be as a crash leaves it: the last micro-batch has begun, and nobody knows that it was done."""
-    commits = folder / "checkpoint/commits"
+    commits = folder / checkpoint / "commits"
     last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
     (commits / str(last)).unlink()
     (commits / f".{last}.crc").unlink(missing_ok=True)

@@ -325,12 +325,14 @@ def _mount(session: SparkSession, scheme: str, host: str, folder: Path) -> None:
 
 
 @pytest.mark.long
-def test_folders_over_connect(tmp_path: Path, surroundings: Callable[[Path], dict[str, str]]) -> None:
-    """Local ones, and one that only Spark can reach, in a process of its own."""
+def test_folders_and_tables_over_connect(
+    tmp_path: Path, postgres: str, surroundings: Callable[[Path], dict[str, str]]
+) -> None:
+    """Local ones, one that only Spark can reach, and tables, in a process of its own."""
     driver = Path(__file__).parents[1] / "drive_connected_sinks.py"
     env = {**os.environ, **surroundings(tmp_path)}
     with (tmp_path / "log").open("wb") as log:
-        command = [sys.executable, str(driver), str(tmp_path)]
+        command = [sys.executable, str(driver), str(tmp_path), postgres]
         running = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=env)  # noqa: S603
     try:
         assert running.wait(_PATIENT_SECONDS) == 0, (tmp_path / "log").read_text()
