@@ -73,8 +73,7 @@ class PostgresSink:
     True
     >>> from adbc_driver_postgresql import dbapi
     >>> with dbapi.connect(postgres) as connection, connection.cursor() as cursor:
-    ...     cursor.execute("SELECT at, k, n FROM newest ORDER BY k")
-    ...     cursor.fetchall()
+    ...     cursor.execute("SELECT at, k, n FROM newest ORDER BY k").fetchall()
     [(2, 'a', 7), (3, 'b', 9)]
     """
 
