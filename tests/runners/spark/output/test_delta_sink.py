@@ -254,9 +254,13 @@ def test_a_table_that_is_there_must_have_the_same_columns(tmp_path: Path) -> Non
         DeltaTable.create(tmp_path / name, schema)
         with pytest.raises(PlanError, match=r"(?s)Delta table that is there has other columns.*the rows' +n .*word "):
             started(sw.DeltaSink((tmp_path / name).as_uri()), _COLUMNS, tmp_path / "third")
+    forgetful = {"delta.setTransactionRetentionDuration": "interval 1 days"}
+    DeltaTable.create(tmp_path / "forgetful", _rows().schema, configuration=forgetful)
+    with pytest.raises(PlanError, match=r"(?s)rules that this sink cannot keep.*setTransactionRetentionDuration"):
+        started(sw.DeltaSink((tmp_path / "forgetful").as_uri()), _COLUMNS, tmp_path / "third")
     DeltaTable.create(tmp_path / "rules", _rows().schema)
     DeltaTable(tmp_path / "rules").alter.add_constraint({"positive": "n > 0"})
-    with pytest.raises(PlanError, match=r"(?s)rules for its rows.*delta.constraints.positive"):
+    with pytest.raises(PlanError, match=r"(?s)rules that this sink cannot keep.*delta.constraints.positive"):
         started(sw.DeltaSink((tmp_path / "rules").as_uri()), _COLUMNS, tmp_path / "third")
 
 
@@ -271,6 +275,10 @@ def test_partitions_must_be_of_columns_that_name_them_well(tmp_path: Path) -> No
     ):
         with pytest.raises(PlanError, match=words):
             started(sw.DeltaSink((tmp_path / "table").as_uri(), partition_by=by), columns, tmp_path / "checkpoint")
+    times = pa.schema([("n", pa.int64()), ("word", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+    DeltaTable.create(tmp_path / "times", times, partition_by=["at"])
+    with pytest.raises(PlanError, match="cannot be partitioned so"):
+        started(sw.DeltaSink((tmp_path / "times").as_uri()), at, tmp_path / "checkpoint")
     writer = _started(tmp_path, partition_by="word")
     with pytest.raises(RunError, match=r"(?s)empty text in a partition column would be read as null.*word"):
         _write(writer, 0, _rows(1, word=""))

@@ -396,6 +396,9 @@ def test_a_table_that_is_there_takes_rows_if_it_can_hold_every_value(postgres: s
         "CREATE TABLE no_key (n bigint, word text)",
         "CREATE TABLE some_key (n bigint, word text)",
         "CREATE UNIQUE INDEX ON some_key (word) WHERE n > 0",
+        "CREATE TABLE many_nulls (n bigint, word text UNIQUE)",
+        "CREATE TABLE one_null (n bigint, word text UNIQUE NULLS NOT DISTINCT)",
+        "CREATE TABLE no_null (n bigint, word text PRIMARY KEY)",
     )
     writer = _started(postgres, tmp_path / "checkpoint")
     _write(writer, 0, _rows(2**62, word="a long word"))
@@ -408,7 +411,9 @@ def test_a_table_that_is_there_takes_rows_if_it_can_hold_every_value(postgres: s
     }.items():
         with pytest.raises(PlanError, match=words):
             started(sw.PostgresSink(postgres, table), _COLUMNS, tmp_path / "other")
-    for table in ("no_key", "some_key"):
+    for table in ("one_null", "no_null"):
+        started(sw.PostgresSink(postgres, table, key="word", latest="n"), _COLUMNS, tmp_path / table)
+    for table in ("no_key", "some_key", "many_nulls"):
         with pytest.raises(PlanError, match=rf"(?s)no unique index.*CREATE UNIQUE INDEX ON .*\"{table}\" \(\"word\"\)"):
             started(sw.PostgresSink(postgres, table, key="word", latest="n"), _COLUMNS, tmp_path / "other")
 

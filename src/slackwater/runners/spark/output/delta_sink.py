@@ -132,12 +132,14 @@ class DeltaClaim:
     def take(self, session: SparkSession) -> DeltaWriter:  # noqa: ARG002 - as for folders
         """Make the table if there is none, and write down whose it is."""
         assert self.table is not None
-        with self.table.reaching():
+        table = self.table
+        with table.reaching():
             if self.new:
-                self.table.create()
+                table.create()
+                table = table.fitted(table.open())  # somebody else may have been faster
             if self.changes_hands:
-                self.table.take_over()
-        return DeltaWriter(self.table)
+                table.take_over()
+        return DeltaWriter(table)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql import types as st
 
 from slackwater.errors import PlanError, RunError, SlackwaterError, message
 from slackwater.runners.spark.output.arrow_types import arrow_type
@@ -33,18 +32,12 @@ _OWNER: Final = "slackwater.owner"
 ATTEMPTS: Final = 5
 """How often a micro-batch is committed anew when somebody else has changed the table meanwhile."""
 
-_PARTITIONS: Final = (
-    st.StringType,
-    st.ByteType,
-    st.ShortType,
-    st.IntegerType,
-    st.LongType,
-    st.DateType,
-    st.BooleanType,
-)
+_PARTITIONS: Final = (pa.types.is_string, pa.types.is_integer, pa.types.is_date, pa.types.is_boolean)
 """Types whose values name a partition in the same words for everybody."""
 
-_RULES: Final = ("delta.constraints.", "delta.columnMapping.mode")
+_RULES: Final = ("delta.constraints.", "delta.columnMapping.mode", "delta.setTransactionRetentionDuration")
+"""Properties of tables whose rows must be checked or named otherwise, or that forget the numbers of micro-batches."""
+
 _RULES_OF_COLUMNS: Final = ("delta.invariants", "delta.generationExpression", "delta.identity.start")
 _GO_ON: Final = "see to it; started again, the query goes on from its checkpoint"
 
@@ -74,20 +67,16 @@ class DeltaTarget:
         refuse_types("Delta", columns, kinds, "select() it without them, or bring them into another type")
         partition_by = as_names(sink.partition_by)
         require_columns("partition_by", partition_by, columns)
-        for name in partition_by:
-            kind = columns[name].dataType
-            if not isinstance(kind, _PARTITIONS) or len(partition_by) == len(columns):
-                facts = {"column": name, "type": kind.simpleString(), "columns": ", ".join(columns.names)}
-                hint = "partition by texts, whole numbers, dates or booleans, and leave a column that is none"
-                raise PlanError(message("a Delta table cannot be partitioned so", facts, hint))
         if place.scheme == LOCAL and "%" in place.path:
             facts, hint = {"path": place.path}, "write to a folder without % in its path"
             raise PlanError(message("the package deltalake cannot write to this path", facts, hint))
+        schema = pa.schema(list(kinds.items()))
+        _require_partitions(partition_by, schema)
         return cls(
             place.path if place.scheme == LOCAL else place.address,
             place.address,
             dict(sink.storage_options),
-            pa.schema(list(kinds.items())),
+            schema,
             partition_by,
             sink.writer,
             sink.adopt,
@@ -193,11 +182,12 @@ class DeltaTarget:
             }
             hint = "leave partition_by= out, or write to another table"
             raise PlanError(message("a Delta table that is there has other partition columns", facts, hint))
+        _require_partitions(parts, self.columns)
         rules = [name for name in metadata.configuration if name.startswith(_RULES)]
         rules += [f"{one.name}: {name}" for one in fields for name in one.metadata if name in _RULES_OF_COLUMNS]
         if rules:
             facts, hint = {"table": self.shown, "rules": ", ".join(rules)}, "write to a table without them"
-            raise PlanError(message("a Delta table has rules for its rows that this sink does not keep", facts, hint))
+            raise PlanError(message("a Delta table has rules that this sink cannot keep", facts, hint))
         return replace(self, partition_by=parts)
 
     def refuse_other_files(self) -> None:
@@ -215,6 +205,15 @@ class DeltaTarget:
             facts = {"folder": self.shown, "has": ", ".join(seen[:3])}
             hint = "write to another folder, or empty this one"
             raise PlanError(message("the folder of a Delta table has something in it and no table", facts, hint))
+
+
+def _require_partitions(names: Sequence[str], columns: pa.Schema) -> None:
+    for name in names:
+        kind = columns.field(name).type
+        if not any(is_one(kind) for is_one in _PARTITIONS) or len(names) == len(columns):
+            facts = {"column": name, "type": kind, "columns": ", ".join(columns.names)}
+            hint = "partition by texts, whole numbers, dates or booleans, and leave a column that is none"
+            raise PlanError(message("a Delta table cannot be partitioned so", facts, hint))
 
 
 def _type_of(column: Any) -> str:

@@ -115,7 +115,7 @@ class PostgresTable:
             raise PlanError(message("a table of PostgreSQL wants columns that the rows do not have", facts, hint))
         if self.key and not self._has_unique_key(on):
             facts = {"table": self.shown, "key": ", ".join(self.key)}
-            hint = f"CREATE UNIQUE INDEX ON {self._at(self.name)} ({self._names(self.key)})"
+            hint = f"CREATE UNIQUE INDEX ON {self._at(self.name)} ({self._names(self.key)}) NULLS NOT DISTINCT"
             raise PlanError(message("a table of PostgreSQL has no unique index on the key of a sink", facts, hint))
         return replace(self, exact=all(found[name] == kind for name, kind in wanted.items()))
 
@@ -128,12 +128,13 @@ class PostgresTable:
         return [(row[0], row[1], bool(row[2])) for row in on.ask(asked, self._at(self.name))]
 
     def _has_unique_key(self, on: Transaction) -> bool:
-        """Whether an index makes the key unique for all rows, whatever the order of its columns."""
+        """Whether an index makes the key unique for all rows, nulls included, whatever the order of its columns."""
         asked = (
             "SELECT array_agg(attname::text) FROM pg_index"
             " JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)"
             " WHERE indrelid = to_regclass($1) AND indisunique AND indpred IS NULL AND indexprs IS NULL"
-            " AND indnatts = indnkeyatts GROUP BY indexrelid"
+            " AND indnatts = indnkeyatts GROUP BY indexrelid HAVING bool_and(attnotnull)"
+            " OR coalesce((to_jsonb(pg_index) ->> 'indnullsnotdistinct')::boolean, false)"
         )
         return any(set(row[0]) == set(self.key) for row in on.ask(asked, self._at(self.name)))
 
