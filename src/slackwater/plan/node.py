@@ -183,7 +183,9 @@ class SideOutput(Node):
     step: StepNode
     output: OutputName
     verb = "output"
-    traits = Traits(punctuations=PunctuationUse.FORWARDED, flushes_at_end=False, keeps_columns=True)
+    traits = Traits(
+        punctuations=PunctuationUse.FORWARDED, flushes_at_end=False, keeps_columns=True, compares_rows=False
+    )
 
     def __post_init__(self) -> None:
         there_are = self.step.side_outputs()

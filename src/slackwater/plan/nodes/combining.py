@@ -42,7 +42,7 @@ class Union(StepNode):
 
     streams: tuple[Node, ...]
     verb = "union"
-    traits = Traits(tie_order=TieOrder.INTERLEAVED, keeps_columns=True)
+    traits = Traits(tie_order=TieOrder.INTERLEAVED, keeps_columns=True, compares_rows=False)
     rows_per_row = 1.0
 
     def __post_init__(self) -> None:

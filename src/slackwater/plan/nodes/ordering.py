@@ -213,6 +213,7 @@ class Sort(UnaryNode):
         keeps_columns=True,
         copies_rows=True,
         needs_order=False,
+        compares_rows=False,
     )
     rows_per_row = 1.0
 

@@ -63,8 +63,9 @@ _ROW_BY_ROW: Final = Traits(
     punctuations=PunctuationUse.FORWARDED,
     flushes_at_end=False,
     map_side=True,
+    compares_rows=False,
 )
-_ROW_FOR_ROW: Final = replace(_ROW_BY_ROW, keeps_rows=True)
+_ROW_FOR_ROW: Final = replace(_ROW_BY_ROW, keeps_rows=True, may_change=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,7 @@ class Where(RowNode):
 
     predicate: Computation
     verb = "where"
-    traits = replace(_ROW_BY_ROW, keeps_columns=True)
+    traits = replace(_ROW_BY_ROW, keeps_columns=True, may_change=True)
     commutes_with_sort = True
 
     def __post_init__(self) -> None:

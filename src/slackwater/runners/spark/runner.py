@@ -20,6 +20,7 @@ from slackwater.runners.spark.output.claims import claims_of, resolved
 from slackwater.runners.spark.output.flushing import Flush, refuse_at_end
 from slackwater.runners.spark.output.sinks import WriteOutputs, as_sink, bindings_of
 from slackwater.runners.spark.output.unpacking import rows_of_outputs
+from slackwater.runners.spark.planning.plan_lines import Line
 from slackwater.runners.spark.planning.shard_count import default_shards, shards_before
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.query import OBSERVED, Ending, SparkQuery
@@ -96,8 +97,8 @@ def start_together(
     named = _sinks_of(plan, [main for _, main in streams], {LATE: late, LEFT_OUT: left_out}, metrics)
     sinks = {output: resolved(as_sink(sink), session) for output, sink in named.items()}
     bindings = bindings_of(sinks, _columns(plan, session))
-    described = {**plan.described(), "timeout": "none" if longest_silence is None else "some"}
-    run, claims = claims_of(session, bindings, place_of(session, checkpoint), frames, described)
+    chosen = {"timeout": Line("none" if longest_silence is None else "some"), "at_end": Line(at_end or "none")}
+    run, claims = claims_of(session, bindings, place_of(session, checkpoint), plan, frames, chosen)
     fresh = Shard(plan, timeout=longest_silence)
     codec = codec_of(plan)
     for state in fresh.snapshot().values():  # what cannot run is refused before Spark starts

@@ -18,6 +18,7 @@ from slackwater.runners.spark.checkpoint.ownership import Run, next_run
 from slackwater.runners.spark.output import sinks
 from slackwater.runners.spark.output.folder_sink import FolderSink, OwnedFolder, Stretch, next_stretch
 from slackwater.runners.spark.output.sinks import SinkBinding, as_sink, bindings_of
+from slackwater.runners.spark.planning.plan_lines import Line
 from slackwater.runners.spark.shard.metrics import METRICS
 from slackwater.runners.spark.storage.places import Place
 from slackwater.runners.spark.wire.arrow_bytes import to_buffer
@@ -127,7 +128,7 @@ def test_of_two_runs_the_newer_has_the_checkpoint_and_the_folder(tmp_path: Path)
     runs: list[Run] = []
     folders: list[Any] = []
     for _ in range(2):
-        run = next_run(nobody, checkpoint, {"sort#1": "sort"})
+        run = next_run(nobody, checkpoint, {"sort#1": Line("sort")})
         claim = sink.claimed(nobody, run)
         run.write(nobody)
         runs.append(run)
@@ -145,7 +146,7 @@ def test_of_two_runs_the_newer_has_the_checkpoint_and_the_folder(tmp_path: Path)
     with pytest.raises(RunError, match="the checkpoint of a running query is gone"):
         runs[1].require_newest(nobody)
     with pytest.raises(PlanError, match="belongs to another query"):
-        sink.claimed(nobody, next_run(nobody, checkpoint, {"sort#1": "sort"}))
+        sink.claimed(nobody, next_run(nobody, checkpoint, {"sort#1": Line("sort")}))
 
 
 def test_two_new_queries_cannot_both_have_a_new_folder(tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def test_rows_are_spread_over_all_shards() -> None:
 def test_what_a_plan_is_can_be_written_down() -> None:
     """It says how many shards there are: with another number the rows of a key would look for their state in vain."""
     described = _shard_plan(PLANS["counts of windows and keys"], 1, 3).described()
-    assert described["shards"] == "3"
+    assert described["shards"] == "3, reads k of punctuate#1"
     assert json.loads(json.dumps(described)) == described
 
 

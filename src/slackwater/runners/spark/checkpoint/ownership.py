@@ -5,7 +5,7 @@ A checkpoint belongs to a query for good. Beside what Spark keeps there, `_slack
     query   an id, made when the checkpoint is; folders of sinks are marked with it (`folder_sink.py`)
     run     an id, made by every start()
     epoch   how many starts there were
-    plan    what the steps are, in the words by which a stored state is compared with a plan
+    plan    what a stored state depends on, line by line (`plan_lines.py`)
     state   the version of the form in which states are stored
 
 Rule 1: a start writes its own run there; whoever finds another run than its own stops, before it writes anything.
@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import PlanError, RunError, Superseded, message
+from slackwater.runners.spark.planning.plan_lines import Line, differences
 from slackwater.runners.spark.state.segments import VERSION
 from slackwater.runners.spark.storage.files import files_at, shares_files, writing_to
 
@@ -51,7 +52,7 @@ class Run:
     query: str
     run: str
     epoch: int
-    plan: Mapping[str, str]
+    plan: Mapping[str, Line]
     checkpoint: Place
     shared: bool = True
     """Whether local files are those that Spark sees."""
@@ -84,7 +85,7 @@ class Run:
         return as_record(state=VERSION, **facts)
 
 
-def next_run(session: SparkSession, checkpoint: Place, plan: Mapping[str, str]) -> Run:
+def next_run(session: SparkSession, checkpoint: Place, plan: Mapping[str, Line]) -> Run:
     """The run that a start would be: of a new query, or the next of the one whose checkpoint it is.
 
     Nothing is written. A checkpoint of another plan, or of another version of this library, is refused.
@@ -100,7 +101,7 @@ def next_run(session: SparkSession, checkpoint: Place, plan: Mapping[str, str]) 
         facts = {"checkpoint": checkpoint.address, "version": record["state"], "this library reads": VERSION}
         hint = "go on with the version of slackwater that wrote it, or start anew with another checkpoint"
         raise PlanError(message("stored state has a format version that this release cannot read", facts, hint))
-    _require_same(record["plan"], plan)
+    _require_same({name: Line(*parts) for name, parts in record["plan"].items()}, plan, checkpoint)
     return replace(first, query=record["query"], epoch=record["epoch"] + 1)
 
 
@@ -137,16 +138,28 @@ def _record_at(checkpoint: Place) -> str:
     return f"{checkpoint.address}/{HIDDEN}/query.json"
 
 
-def _require_same(then: Mapping[str, str], now: Mapping[str, str]) -> None:
-    for name in {**then, **now}:
-        if then.get(name) != now.get(name):
-            facts = {
-                "step": name,
-                "in the checkpoint": then.get(name, "absent"),
-                "in the plan": now.get(name, "absent"),
-            }
-            raise PlanError(message("this checkpoint was made by a different plan", facts, _hint_of(name, then)))
+def _require_same(then: Mapping[str, Line], now: Mapping[str, Line], checkpoint: Place) -> None:
+    """Refuse a plan that differs where states, or what has been decided, depend on it; show it line by line."""
+    found = differences(then, now)
+    if found:
+        headline = "\n    ".join(["this checkpoint was made by a different plan", *found])
+        raise PlanError(message(headline, {"checkpoint": checkpoint.address}, _hint_of(then, now)))
 
 
-def _hint_of(step: str, then: Mapping[str, str]) -> str:
-    return f"start with shards={then[step]}" if step == "shards" and step in then else _OTHER_CHECKPOINT
+def _hint_of(then: Mapping[str, Line], now: Mapping[str, Line]) -> str:
+    """What to do; the choices of a start are easily made as before."""
+    other = {name for name in {**then, **now} if then.get(name) != now.get(name)}
+    as_before = [choice for name, line in then.items() if name in other and (choice := _as_before(name, line))]
+    return f"start with {' and '.join(as_before)}" if len(as_before) == len(other) else _OTHER_CHECKPOINT
+
+
+def _as_before(name: str, line: Line) -> str:
+    """How a start is told to choose as before; empty for what is in the plan."""
+    match name, line.says:
+        case "shards", number:
+            return f"shards={number}"
+        case "timeout", said:
+            return "no timeout=" if said == "none" else "a timeout="
+        case "at_end", said:
+            return "no at_end=" if said == "none" else f"at_end={said!r}"
+    return ""

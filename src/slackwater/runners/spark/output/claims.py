@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from slackwater.runners.spark.checkpoint.ownership import Run
     from slackwater.runners.spark.output.sinks import OurSink, SinkBinding
+    from slackwater.runners.spark.planning.plan_lines import Line
+    from slackwater.runners.spark.planning.shard_plan import ShardPlan
     from slackwater.runners.spark.storage.places import Place
 
 
@@ -47,22 +49,36 @@ def claims_of(
     session: SparkSession,
     bindings: Sequence[SinkBinding],
     checkpoint: Place,
+    plan: ShardPlan,
     frames: Sequence[DataFrame],
-    plan: Mapping[str, str],
+    chosen: Mapping[str, Line],
 ) -> tuple[Run, list[Any]]:
-    """The run that a start is, and a claim for each binding. What stands against it is refused; nothing is written."""
+    """The run that a start is, and a claim for each binding. What stands against it is refused; nothing is written.
+
+    `frames` are those of the ways in, and `chosen` is what else a state depends on.
+    """
     sinks = {", ".join(binding.outputs): binding.sink for binding in bindings}
     folders = {outputs: sink for outputs, sink in sinks.items() if isinstance(sink, FolderSink | DeltaSink)}
+    read = [[place_of(session, path) for path in folders_read_by(frame)] for frame in frames]
     places = {outputs: sink.place(session) for outputs, sink in folders.items()}
     refuse_overlaps(
         {outputs: place for outputs, place in places.items() if place is not None},
         checkpoint,
-        [place_of(session, path) for frame in frames for path in folders_read_by(frame)],
+        [place for found in read for place in found],
         formats={outputs: sink.described() for outputs, sink in folders.items()},
     )
-    run = next_run(session, checkpoint, plan)
+    run = next_run(session, checkpoint, {**_with_folders(plan, read), **chosen})
     require_whole(session, run)
     return run, [_claimed(binding, session, run) for binding in bindings]
+
+
+def _with_folders(plan: ShardPlan, read: Sequence[Sequence[Place]]) -> dict[str, Line]:
+    """The lines of a plan, those of sources with the folders that are read: Spark's log of offsets speaks of these."""
+    lines = dict(plan.lines)
+    for source, places in zip((pipeline.source for pipeline in plan.pipelines), read, strict=True):
+        name = plan.names[source]
+        lines[name] = lines[name]._replace(reads=", ".join(place.address for place in places))
+    return lines
 
 
 def _claimed(binding: SinkBinding, session: SparkSession, run: Run) -> Any:

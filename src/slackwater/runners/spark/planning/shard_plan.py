@@ -44,7 +44,7 @@ from slackwater.plan.nodes.related import RelatedInShards
 from slackwater.plan.nodes.rows import AssignWindow
 from slackwater.plan.rewrites.optimizer import optimized_for_spark
 from slackwater.policies.cadence import CadenceUnit
-from slackwater.runners.snapshot import describe_steps
+from slackwater.runners.spark.planning.plan_lines import plan_lines
 from slackwater.runners.spark.planning.sharding import deciding_columns, why_one_shard
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
     from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
     from slackwater.plan.nodes.heartbeats import Heartbeats
+    from slackwater.runners.spark.planning.plan_lines import Line
 
 Entry: TypeAlias = LatenessStep | HeartbeatsInShards | ByOrigin | ChangesInShards
 """A step at which rows come to shards."""
@@ -198,9 +199,14 @@ class ShardPlan:
         """Why one shard takes all rows, where the plan leaves no choice."""
         return why_one_shard(tuple(self.outputs.values()), [pipeline.entry for pipeline in self.pipelines])
 
+    @cached_property
+    def lines(self) -> dict[str, Line]:
+        """What the plan is, in lines that differ where a stored state would not fit."""
+        return plan_lines(self)
+
     def described(self) -> dict[str, str]:
-        """What the plan is, in words that differ where a stored state would not fit."""
-        return {**describe_steps(self.names), "shards": str(self.shards)}
+        """The same in words, as every state has it with it."""
+        return {name: str(line) for name, line in self.lines.items()}
 
 
 def _is_entry(node: Node) -> TypeGuard[Entry]:
