@@ -50,8 +50,10 @@ if TYPE_CHECKING:
     from slackwater.runners.spark import DeltaSink as DeltaSink
     from slackwater.runners.spark import FolderSink as FolderSink
     from slackwater.runners.spark import FunctionSink as FunctionSink
+    from slackwater.runners.spark import MicroBatch as MicroBatch
     from slackwater.runners.spark import ParquetFiles as ParquetFiles
     from slackwater.runners.spark import PostgresSink as PostgresSink
+    from slackwater.runners.spark import QueryListener as QueryListener
     from slackwater.runners.spark import Sink as Sink
     from slackwater.runners.spark import SparkQuery as SparkQuery
 
@@ -127,7 +129,10 @@ __all__ = [
     "upserts",
 ]
 
-_ON_SPARK = ("DeltaSink", "FolderSink", "FunctionSink", "ParquetFiles", "PostgresSink", "Sink", "SparkQuery")
+_ON_SPARK = (
+    *("DeltaSink", "FolderSink", "FunctionSink", "MicroBatch", "ParquetFiles", "PostgresSink", "QueryListener"),
+    *("Sink", "SparkQuery"),
+)
 """Offered, too, and loaded with PySpark when somebody asks for them; not by `from slackwater import *`."""
 
 

@@ -35,7 +35,10 @@ _HEAVY = [
 ]
 
 
-_ON_SPARK = ("DeltaSink", "FolderSink", "FunctionSink", "ParquetFiles", "PostgresSink", "Sink", "SparkQuery")
+_ON_SPARK = (
+    *("DeltaSink", "FolderSink", "FunctionSink", "MicroBatch", "ParquetFiles", "PostgresSink", "QueryListener"),
+    *("Sink", "SparkQuery"),
+)
 _OFFERED = (*sw.__all__, *_ON_SPARK)
 
 _NOT_FOR_USERS = {

@@ -72,8 +72,8 @@ class Traits:
     """Whether what becomes of a row, but for when it goes on, depends on what other rows hold."""
 
     may_change: bool = False
-    """Whether another step, or none, may stand in its place when a query goes on from its state, unless rows are compared
-    behind it: it remembers nothing, and all that it decides of a row is whether and how that goes on."""
+    """Whether another step, or none, may stand in its place when a query goes on from its state, where rows are not
+    compared behind it: it remembers nothing, and all that it decides of a row is whether and how that goes on."""
 
     reads_tie_order: bool = False
     """Whether the answer depends on the order in which rows of one time come."""

@@ -16,6 +16,7 @@ from slackwater.progress.instants import UNTIMED
 from slackwater.progress.saturating import within_int64
 from slackwater.runners.in_process.interrupts import DeferredInterrupt
 from slackwater.runners.in_process.runner import BATCH_ROWS, BUFFER_LIMIT, InProcessRunner
+from slackwater.runners.prometheus import prometheus_text
 from slackwater.runners.result import Result
 from slackwater.streams.diverted_rows import diverted_streams, require_diverted_rows_taken
 from slackwater.streams.sinks import TableSink
@@ -46,9 +47,9 @@ class Query:
     """One or more streams running together in process; what they share runs once.
 
     It says the same as `SparkQuery` with the same words: `work()` does what can be done now, `wait()` goes on until it
-    has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()`, `counters()`
-    and `why()` show how it stands. Only on Spark are there `spark` and `id`, the handle and the mark of a query that
-    runs elsewhere, and `last_micro_batch`: in process rows go on as they come.
+    has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()`,
+    `counters()`, `why()` and `prometheus()` show how it stands. Only on Spark are there `spark` and `id`, the handle
+    and the mark of a query that runs elsewhere, and `last_micro_batch`: in process rows go on as they come.
 
     `on_late` takes the rows that come too late, `on_left_out` those that a merge of replicas leaves out. A plan that
     diverts such rows must have it, or a stream that reads them, such as `stream.late`. `batch_rows` are taken from a
@@ -245,6 +246,26 @@ class Query:
         1
         """
         return self._runner.counters()
+
+    def prometheus(self, **labels: str) -> str:
+        """How the query stands, in the text that Prometheus reads: `progress()`, `counters()` and `why()`, as metrics.
+
+        Every sample has the labels that are given. Call it between two steps, by the thread that drives the query, and
+        serve the text as `text/plain; version=0.0.4`, or write it where a collector of text files looks.
+
+        >>> import slackwater as sw
+        >>> query = sw.stream([{"at": 1}, {"at": 9}], time="at").sort(patience=5).open(lambda rows: None, on_late=print)
+        >>> _ = query.step()
+        >>> for line in query.prometheus(query="clicks").splitlines():
+        ...     if "step_held_rows" in line:
+        ...         print(line)
+        # HELP slackwater_step_held_rows Rows, groups and partial results that wait in a step.
+        # TYPE slackwater_step_held_rows gauge
+        slackwater_step_held_rows{query="clicks",step="source#1"} 0
+        slackwater_step_held_rows{query="clicks",step="punctuate#1"} 0
+        slackwater_step_held_rows{query="clicks",step="sort#1"} 1
+        """
+        return prometheus_text(self.progress(), self.counters(), self.why(), labels)
 
     def attach(self, replica: Stream, *, complete_from: Moment, instead_of: Stream | None = None) -> None:
         """Listen to a replica of a merge, from the next step on.

@@ -273,7 +273,8 @@ class Stream:
           each, by the name of the source. A function may be given as `on_late`, as in open().
         - `left_out`: the sink for rows that a merge of replicas leaves out and diverts; of several merges in the same
           way. A function may be given as `on_left_out`.
-        - `metrics`: the sink for a row of figures for each micro-batch and shard.
+        - `metrics`: the sink for a row of figures for each micro-batch and shard; its column `why` has for each step
+          how far it is complete, by which bound, and what waits, and where sources go by themselves, each of them.
         - `trigger`: what Spark's own trigger() takes, such as {"availableNow": True}.
         - `timeout`: how long a source that pauses is waited for; without one, for ever. A source that has sent nothing
           for so long, such as "30s", by the timestamps of micro-batches, is taken to be complete, and from then on
@@ -286,7 +287,8 @@ class Stream:
           taken all there is: query.wait() does so, once, in a last micro-batch, and the query is over, its checkpoint
           takes nothing any more. Only a query that was always started so can be flushed. Without it what waits for late
           rows or for the end of a window is held; query.progress() says how much, and the next start goes on with it.
-        - `name`: what Spark calls the query in its lists.
+        - `name`: what Spark calls the query in its lists, and in the descriptions of its jobs; without one it is the
+          names of the sources and the beginning of its id.
         - `shards`: how many parts share the work; without it one for each core, and as many as before in a query that
           is started again. explain(runner="spark") says which columns decide.
         - `chunk_rows`: how many rows are moved to a shard as one value, at most.

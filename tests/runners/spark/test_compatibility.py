@@ -16,7 +16,7 @@ from slackwater.runners.spark.compatibility import (
     require_known_pyspark,
     require_known_version,
 )
-from slackwater.runners.spark.query import failure_of
+from slackwater.runners.spark.failures import failure_of
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import RunError
-from slackwater.runners.spark.query import failure_of
+from slackwater.runners.spark.failures import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

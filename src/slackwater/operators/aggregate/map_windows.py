@@ -21,6 +21,7 @@ import pyarrow as pa
 from slackwater.errors import SchemaMismatch, StepFailed, message
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.gather import no_columns
+from slackwater.events.shown_values import show_row
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
 from slackwater.operators.sort import SortOperator, SortState
@@ -145,7 +146,8 @@ class MapWindowsOperator(Operator[MapWindowsState]):
         try:
             return self._in_planned_columns(answered_rows(self._function(window)))
         except Exception as cause:
-            facts = {"window": self._interval(rows, first), "cause": f"{type(cause).__name__}: {cause}"}
+            held = f"{window.num_rows}, the first {show_row(window, 0)}"
+            facts = {"window": self._interval(rows, first), "rows": held, "cause": f"{type(cause).__name__}: {cause}"}
             raise StepFailed(message(f"{self._where} failed", facts)) from cause
 
     def _in_planned_columns(self, answer: pa.RecordBatch) -> pa.RecordBatch:

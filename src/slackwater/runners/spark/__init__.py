@@ -12,6 +12,8 @@ require_known_pyspark()  # first: of an older one, what follows could not be imp
 
 from slackwater.runners.spark.explain import explain  # noqa: E402
 from slackwater.runners.spark.input.parquet_files import ParquetFiles, parquet_files  # noqa: E402
+from slackwater.runners.spark.listener import QueryListener  # noqa: E402
+from slackwater.runners.spark.micro_batch import MicroBatch  # noqa: E402
 from slackwater.runners.spark.output.delta_sink import DeltaSink  # noqa: E402
 from slackwater.runners.spark.output.folder_sink import FolderSink  # noqa: E402
 from slackwater.runners.spark.output.postgres_sink import PostgresSink  # noqa: E402
@@ -24,8 +26,10 @@ __all__ = [
     "DeltaSink",
     "FolderSink",
     "FunctionSink",
+    "MicroBatch",
     "ParquetFiles",
     "PostgresSink",
+    "QueryListener",
     "Sink",
     "SparkQuery",
     "explain",

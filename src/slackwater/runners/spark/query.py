@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from slackwater import errors
 from slackwater.errors import RunError, message
-from slackwater.operators.replicas.open_events import OpenEvents
 from slackwater.operators.replicas.overlap import Overlap
 from slackwater.progress.instants import BEGINNING, FOREVER, as_duration, format_instant
-from slackwater.runners.in_process.progress import Progress
-from slackwater.runners.result import Counters
+from slackwater.runners.prometheus import prometheus_text
+from slackwater.runners.spark.failures import raised
+from slackwater.runners.spark.micro_batch import counters_of, micro_batch_of, progress_of
 from slackwater.runners.spark.output.between_batches import BetweenBatches
-from slackwater.runners.spark.shard.reasons import reasons_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,65 +22,10 @@ if TYPE_CHECKING:
 
     from slackwater.operators.why import Why
     from slackwater.progress.instants import Instant
+    from slackwater.runners.in_process.progress import Progress
+    from slackwater.runners.result import Counters
+    from slackwater.runners.spark.micro_batch import MicroBatch
     from slackwater.runners.spark.output.flushing import Flush
-
-ALL_SHARDS: Final = "all shards"
-"""Whose counters they are: shards are not distinguished, nor are steps."""
-
-_COUNTED: Final = {
-    "rows_in": "rows_in_total", "rows_out": "rows_out_total", "late": "late_total", "duplicates": "duplicates_total",
-    "broken_bounds": "broken_bounds_total",
-    "late_by_estimate": "late_by_estimate_total",
-    "contradicted": "contradicted_total", "passed_over": "passed_over_total", "unsent": "unsent", "buffered": "held",
-}  # fmt: skip
-"""Which metric of shards is which counter."""
-
-OBSERVED: Final = "slackwater"
-"""The name under which Spark reports the sums of all shards' metrics."""
-
-_END: Final = (
-    r"(?:\s+SQLSTATE: |\n\s+at |\nCaused by: |\n\n(?:The above exception|During handling|Driver stack|JVM stack)"
-    r"|\nTraceback \(most recent|\n[\w.]+\.\w*(?:Error|Exception): |\Z)"
-)
-"""What follows the words of an exception, in the texts of Spark. The words themselves may have several lines."""
-
-_OWN_WORDS: Final = re.compile(rf"slackwater\.errors\.(?P<name>\w+): (?P<words>.*?){_END}", re.DOTALL)
-"""The message of this library inside of Spark's."""
-
-_PYTHON_SAYS: Final = re.compile(
-    rf"Traceback \(most recent call last\):\n(?:[ ].*\n)*"
-    rf"(?:py4j\S+: .*\n: (?:[\w.]+: )?)?(?P<words>(?s:\S.*?)){_END}"
-)
-"""The message of an exception of Python, or of the one of Java that it stands for."""
-
-_CAUSE: Final = re.compile(rf"\nCaused by: [\w.$]+: (?P<words>(?s:.*?)){_END}")
-"""The message of an exception of Java that led to another one; some have none."""
-
-_RESTORE: Final = "restore the checkpoint from a copy, or start anew with another one and other folders"
-_MAKE_ROOM: Final = "make room; started again, it goes on from its checkpoint"
-_MEND: Final = "put the file back as it was; started again, it goes on from its checkpoint"
-_LEAVE: Final = "leave it to the other; start this one again only when that has stopped"
-_START_AGAIN: Final = "start it again, and it goes on from its checkpoint; workers are often killed for want of memory"
-_OVERLOADED: Final = "start it again, and it goes on from its checkpoint; the machine may be too busy"
-_SAME_PLAN: Final = "start the plan that the checkpoint was made by, or name another checkpoint"
-_SAME_PYTHON: Final = "let workers be the Python of the driver: set PYSPARK_PYTHON before the session is made"
-_READ_ON: Final = "the exception this one was raised from has all that Spark says"
-
-_HEADLINES: Final = {
-    "No space left on device": ("no space is left where a query on Spark writes", _MAKE_ROOM),
-    "CONCURRENT_STREAM_LOG_UPDATE": ("another driver works on this checkpoint", _LEAVE),
-    "Failed to read log file": ("the log of what a query on Spark has read is damaged", _RESTORE),
-    "StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION": ("the log of what a query on Spark has read is damaged", _RESTORE),
-    "[FAILED_READ_FILE": ("a file of a source cannot be read", _MEND),
-    "[CANNOT_LOAD_STATE_STORE": ("the stored state of a query on Spark is damaged or incomplete", _RESTORE),
-    "Python worker exited unexpectedly": ("a Python worker of a query on Spark was killed, or crashed", _START_AGAIN),
-    "Python worker failed to connect back": ("a Python worker of a query on Spark did not start in time", _OVERLOADED),
-    "sources in the checkpoint offsets and now": ("this checkpoint was made by a plan of other sources", _SAME_PLAN),
-    "No module named 'slackwater'": ("the Python workers of a query on Spark cannot import slackwater", _SAME_PYTHON),
-    "[PYTHON_VERSION_MISMATCH]": ("the Python workers of a query on Spark are of another version", _SAME_PYTHON),
-    "": ("a query on Spark failed", _READ_ON),
-}
-"""What happened, and what to do, by what Spark says of it."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +41,7 @@ class SparkQuery:
 
     It says the same as `Query`, in process, with the same words: `work()` does what can be done now, `wait()` goes on
     until it has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()`,
-    `counters()` and `why()` show how it stands. What `Query` has besides is not here:
+    `counters()`, `why()` and `prometheus()` show how it stands. What `Query` has besides is not here:
 
     - `step`, `wait_for_more`, `run_to_end`, `peak_queued` and `ignore_before`: Spark drives the query, and queues.
     - `snapshot`: the checkpoint has the state, and the query that is started with it goes on.
@@ -179,7 +121,7 @@ class SparkQuery:
         try:
             ended = handle.awaitTermination(None if seconds is None else max(seconds, 0.001))
         except StreamingQueryException as error:
-            raise failure_of(error) from error
+            raise raised(error)  # noqa: B904 - it says whether from what Spark says
         return ended is None or bool(ended)
 
     def work(self) -> None:
@@ -189,7 +131,7 @@ class SparkQuery:
         try:
             self.spark.processAllAvailable()
         except StreamingQueryException as error:
-            raise failure_of(error) from error
+            raise raised(error)  # noqa: B904 - it says whether from what Spark says
 
     def stop(self, *, within: str | timedelta | None = "1m") -> None:
         """Stop, between two micro-batches; started again with the same checkpoint, it goes on. Nothing is flushed.
@@ -239,25 +181,13 @@ class SparkQuery:
 
         It is as of the last micro-batch in which a shard worked; `last_micro_batch()` has more of that one.
         """
-        numbers = self._last_numbers()
-        first = numbers.get("open_events_from", BEGINNING)
-        events = OpenEvents(numbers.get("open_events", 0), first)
-        return Progress(
-            self._calendar,
-            numbers.get("complete_before", BEGINNING),
-            newest={},
-            held={ALL_SHARDS: held} if (held := numbers.get("held", 0)) else {},
-            total_in=numbers.get("rows_in_total", 0),
-            total_out=numbers.get("rows_out_total", 0),
-            total_late=numbers.get("late_total", 0),
-            waits={ALL_SHARDS: events} if events.count else {},
-        )
+        last = self._last()
+        return progress_of({}, calendar=self._calendar) if last is None else last.progress
 
     def counters(self) -> dict[str, Counters]:
         """What all shards have done together since the query began, restarts included; they do not count by step."""
-        numbers = self._last_numbers()
-        counted = {ours: numbers.get(theirs, 0) for ours, theirs in _COUNTED.items()}
-        return {ALL_SHARDS: Counters(**counted)}
+        last = self._last()
+        return counters_of({}) if last is None else last.counters
 
     def why(self) -> tuple[Why, ...]:
         """Why the streams are complete no further, as of the last micro-batch in which a shard worked.
@@ -280,7 +210,32 @@ class SparkQuery:
         ('b', 5, 'each source: in order', {'sort#1': 2})
         >>> query.stop()
         """
-        return reasons_together(self._last_numbers().get("why") or ())
+        last = self._last()
+        return () if last is None else last.why
+
+    def prometheus(self, **labels: str) -> str:
+        """How the query stands, in the text that Prometheus reads: `progress()`, `counters()` and `why()`, as metrics.
+
+        Every sample has the labels that are given, and `query`, its name. Serve it as `text/plain; version=0.0.4`, or
+        write it where a collector of text files looks. A `QueryListener` gets it for each micro-batch.
+
+        >>> import slackwater as sw
+        >>> spark.createDataFrame([(1,), (3,), (2,)], "at long").coalesce(1).write.parquet(f"{folder}/in")
+        >>> rows = sw.stream(spark.readStream.schema("at long").parquet(f"{folder}/in"), time="at")
+        >>> query = rows.sort(patience=1, late=sw.Late.drop()).start(
+        ...     checkpoint=f"{folder}/checkpoint", main=f"{folder}/rows", shards=1, name="rows"
+        ... )
+        >>> query.work()
+        >>> for line in query.prometheus(region="north").splitlines():
+        ...     if "held_rows" in line:
+        ...         print(line)
+        # HELP slackwater_held_rows Rows, groups and partial results that wait.
+        # TYPE slackwater_held_rows gauge
+        slackwater_held_rows{query="rows",region="north"} 2
+        >>> query.stop()
+        """
+        named = {"query": self.spark.name or self.id, **labels}
+        return prometheus_text(self.progress(), self.counters(), self.why(), named, by_step=False)
 
     def last_micro_batch(self) -> dict[str, Any]:
         """The last micro-batch in which a shard worked: its number, its duration, and the metrics of all shards.
@@ -294,34 +249,33 @@ class SparkQuery:
         they hardly share any, so that they are probably no replicas, `warning` says so.
         `open_events` are those without an end that hold up a merge of revised replicas, the first `open_events_from`.
         """
-        reports = self._worked()
-        if not reports:
+        worked = self._worked()
+        if not worked:
             return {}
-        report, numbers = reports[-1]
-        compared = sum((Overlap(one["shared"], one["only_some"]) for _, one in reports), Overlap())
-        del numbers["why"]
+        last = worked[-1]
+        numbers = {name: value for name, value in last.figures.items() if name != "why"}
+        compared = sum((Overlap(one.figures["shared"], one.figures["only_some"]) for one in worked), Overlap())
         first = numbers["open_events_from"] if numbers["open_events"] else BEGINNING
         numbers["open_events_from"] = self._shown(first)
         numbers["complete_before"] = self._shown(numbers["complete_before"])
         numbers |= _warning_of(compared)
-        return {"batch_id": report["batchId"], "seconds": report["batchDuration"] / 1_000, **numbers}
+        return {"batch_id": last.batch_id, "seconds": last.seconds, **numbers}
 
     @property
     def _flushed(self) -> bool:
         return self._before is not None
 
-    def _last_numbers(self) -> dict[str, Any]:
-        reports = self._worked()
-        return reports[-1][1] if reports else {}
+    def _last(self) -> MicroBatch | None:
+        return next(iter(self._worked()[-1:]), None)
 
-    def _worked(self) -> list[tuple[Any, dict[str, Any]]]:
-        """What Spark says of its last micro-batches in which a shard worked, with the metrics of all shards.
+    def _worked(self) -> list[MicroBatch]:
+        """The last micro-batches in which a shard worked, with the metrics of all shards.
 
-        It remembers a hundred unless the session has it otherwise.
+        Spark remembers a hundred unless the session has it otherwise.
         """
         runs = (self.spark,) if self._before is None else (self._before, self.spark)
-        reports = [one for run in runs for one in run.recentProgress]
-        return [(one, numbers) for one in reports if (numbers := _observed(one)).get("shards")]
+        reports = [micro_batch_of(one) for run in runs for one in run.recentProgress]
+        return [one for one in reports if one is not None]
 
     def _shown(self, instant: Instant) -> str | int | None:
         if instant == BEGINNING:
@@ -329,41 +283,6 @@ class SparkQuery:
         return format_instant(instant, calendar=self._calendar) if self._calendar or instant == FOREVER else instant
 
 
-def _observed(report: Any) -> dict[str, Any]:
-    """The metrics of all shards in a micro-batch; nothing where none has worked."""
-    observed = report["observedMetrics"].get(OBSERVED)
-    return {} if observed is None else _named(observed.asDict())
-
-
 def _warning_of(overlap: Overlap) -> dict[str, str]:
     """The warning about replicas that hardly share any rows."""
     return {"warning": overlap.warning("merge_replicas")} if overlap.is_small else {}
-
-
-def _named(observed: dict[str, Any]) -> dict[str, Any]:
-    """Observed metrics by name. Spark Connect keeps values and names apart.
-
-    >>> _named({"values": [2, 7], "schema": {"fields": [{"name": "shards"}, {"name": "late"}]}})
-    {'shards': 2, 'late': 7}
-    """
-    if observed.keys() != {"values", "schema"}:
-        return observed
-    names = [field["name"] for field in observed["schema"]["fields"]]
-    return dict(zip(names, observed["values"], strict=True))
-
-
-def failure_of(error: Exception) -> RunError:
-    """Say why a query failed: in this library's own words, if it was the one that gave up."""
-    text = str(error).partition("\n=== Streaming Query ===")[0]
-    own = _OWN_WORDS.search(text)
-    if own is not None:
-        kind = getattr(errors, own["name"], RunError)
-        return (kind if issubclass(kind, RunError) else RunError)(own["words"].strip())
-    messages = [found["words"].strip() for found in _PYTHON_SAYS.finditer(text)]
-    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    facts = {"Spark says": messages[-1] if messages else first}
-    cause = _CAUSE.search(text)
-    if cause is not None and cause["words"].strip() not in facts["Spark says"]:
-        facts["cause"] = cause["words"].strip()
-    headline, hint = next(words for sign, words in _HEADLINES.items() if sign in text)
-    return RunError(message(headline, facts, hint))

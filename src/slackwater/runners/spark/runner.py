@@ -16,6 +16,7 @@ from slackwater.plan.diverted_names import names_of_diverted
 from slackwater.plan.node import SideOutput, SourceNode, walk
 from slackwater.runners.spark.checkpoint.resuming import plan_micro_batch
 from slackwater.runners.spark.input.pack import packs_of
+from slackwater.runners.spark.micro_batch import observed
 from slackwater.runners.spark.output.claims import claims_of, resolved
 from slackwater.runners.spark.output.flushing import Flush, refuse_at_end
 from slackwater.runners.spark.output.sinks import WriteOutputs, as_sink, bindings_of
@@ -23,7 +24,7 @@ from slackwater.runners.spark.output.unpacking import rows_of_outputs
 from slackwater.runners.spark.planning.plan_lines import Line
 from slackwater.runners.spark.planning.shard_count import default_shards, shards_before
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
-from slackwater.runners.spark.query import OBSERVED, Ending, SparkQuery
+from slackwater.runners.spark.query import Ending, SparkQuery
 from slackwater.runners.spark.settings import PARTITIONS, WithPartitions, require_settings, settled, stream_settings
 from slackwater.runners.spark.shard.host import RELEASED_SPARK, BatchHost, ShardHost
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, as_timeout
@@ -108,10 +109,12 @@ def start_together(
     if flush is not None:
         flush.prepare()
         packed = packed.union(flush.rows())
-    released = _observed(_hosted(plan, packed, longest_silence))
+    calendar = all(root.schema.calendar for root in roots)
+    released = observed(_hosted(plan, packed, longest_silence), run.query, calendar=calendar)
     run.write(session)
     owned = [replace(binding, sink=claim.take(session)) for binding, claim in zip(bindings, claims, strict=True)]
-    outputs = WriteOutputs(owned, run, with_timers=longest_silence is not None)
+    called = name or _name_of(plan, run.query)
+    outputs = WriteOutputs(owned, run, called, with_timers=longest_silence is not None)
     if longest_silence is not None:
         plan_micro_batch(session, run)
     partitions = str(session.conf.get(PARTITIONS))
@@ -119,11 +122,12 @@ def start_together(
     def begin() -> StreamingQuery:
         writer = released.writeStream.option("checkpointLocation", run.checkpoint.address)
         writer = writer.foreachBatch(WithPartitions(outputs, partitions))
-        writer = writer.queryName(name) if name is not None else writer
+        # Spark refuses a second query of one name, but not one that takes the place of the first.
+        if name is not None or all(query.name != called for query in session.streams.active):
+            writer = writer.queryName(called)
         with settled(session, stream_settings(plan.shards)):
             return (writer.trigger(**trigger) if trigger else writer).start()
 
-    calendar = all(root.schema.calendar for root in roots)
     ending = None if flush is None else Ending(flush, begin)
     return SparkQuery(begin(), run.query, calendar=calendar, ending=ending, between=outputs.between)
 
@@ -202,6 +206,12 @@ def _warn_of_one_shard(plan: ShardPlan) -> None:
         facts = {"cores": plan.wanted_shards, "because": plan.why_one}
         hint = "group or join by columns that rows bring along; shards=1 says that it is meant so"
         warnings.warn(message("one shard does all the work", facts, hint), stacklevel=4)
+
+
+def _name_of(plan: ShardPlan, query: str) -> str:
+    """What a query is called if nobody says: by its sources, and in all its lives the same."""
+    sources = dict.fromkeys(pipeline.source.name for pipeline in plan.pipelines)
+    return f"{'+'.join(sources)}-{query[:8]}"
 
 
 def _session_of(roots: Sequence[Node]) -> SparkSession:
@@ -305,32 +315,6 @@ def _packed(plan: ShardPlan, chunk_rows: int | None) -> DataFrame:
     ways = zip(packs_of(plan, chunk_rows or CHUNK_ROWS), plan.pipelines, strict=True)
     packed = [_feed_of(pipeline.source).packed(pack, pipeline) for pack, pipeline in ways]
     return reduce(lambda one, other: one.union(other), packed)
-
-
-def _observed(released: DataFrame) -> DataFrame:
-    """Let Spark sum up the metrics of all shards, which costs no further pass."""
-    from pyspark.sql import functions
-
-    is_metrics = released["output"] == METRICS
-    counts = ("rows_in", "rows_out", "late", "duplicates")
-    left_out = ("contradicted_total", "passed_over_total", "unsent", "shared", "only_some", "open_events")
-    totals = tuple(f"{name}_total" for name in (*counts, "broken_bounds"))
-    summed = (*counts, *totals, *left_out, "held", "runs", "state_bytes")
-    phases = ("decode_seconds", "operate_seconds", "state_seconds", "encode_seconds")
-    return released.observe(
-        OBSERVED,
-        functions.count_if(is_metrics).alias("shards"),
-        *(functions.sum(released[name]).alias(name) for name in (*summed, *phases)),
-        *(
-            functions.max(released[name]).alias(name)
-            for name in ("replicas", "replicas_waiting", "replicas_taken_over", "late_by_estimate_total")
-        ),
-        *(
-            functions.min(functions.when(is_metrics, released[name])).alias(name)
-            for name in ("complete_before", "open_events_from")
-        ),
-        functions.collect_list(functions.when(is_metrics, released["why"])).alias("why"),
-    )
 
 
 def _columns(plan: ShardPlan, session: SparkSession) -> dict[str, StructType]:

@@ -19,6 +19,7 @@ from slackwater.operators.heartbeats.arrival_statistics import CountArrivals
 from slackwater.operators.heartbeats.sent_statistics import statistics_as_rows
 from slackwater.operators.replicas.replica_names import ReplicaName, ReplicaNames, Span
 from slackwater.progress.instants import BEGINNING, Instant
+from slackwater.runners.spark.failures import with_users_lines
 from slackwater.runners.spark.input.partitioner import Partitioner
 from slackwater.runners.spark.input.preaggregate import MapSideGroups
 from slackwater.runners.spark.planning.shard_keys import shard_keys
@@ -82,8 +83,9 @@ class Pack:
         """Yield a row per shard and chunk, then the statistics."""
         context = TaskContext.get()
         assert context is not None, "pack runs in a task of Spark"
-        for row in self.packed(context.partitionId(), batches):
-            yield pa.RecordBatch.from_pylist([row._asdict()], schema=PACKED)
+        with with_users_lines():
+            for row in self.packed(context.partitionId(), batches):
+                yield pa.RecordBatch.from_pylist([row._asdict()], schema=PACKED)
 
     def packed(self, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedRow]:
         """Pack the rows of a task, by its number."""

@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, c
 
 import pyarrow as pa
 
-from slackwater.errors import PlanError, message
+from slackwater.errors import PlanError, SlackwaterError, StepFailed, message
 from slackwater.runners.spark.checkpoint.source_files import require_files
+from slackwater.runners.spark.failures import add_users_lines
 from slackwater.runners.spark.output.between_batches import BetweenBatches
 from slackwater.runners.spark.output.delta_sink import DeltaSink
 from slackwater.runners.spark.output.folder_sink import FolderSink
+from slackwater.runners.spark.output.job_names import jobs_named
 from slackwater.runners.spark.output.postgres_sink import PostgresSink
 from slackwater.runners.spark.output.unpacking import local_rows, rows_of_outputs
 from slackwater.runners.spark.shard.metrics import METRIC_COLUMNS, METRICS
+from slackwater.runners.spark.shard.reasons import WHY_SPARK
+from slackwater.runners.spark.storage.places import Place
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -103,6 +108,19 @@ class SinkBinding:
     columns: StructType | None
     """None for metrics, which are rows as they come."""
 
+    @property
+    def shown(self) -> str:
+        """What is done for it, as the UI of Spark has it."""
+        return f"writing {', '.join(self.outputs)} to {_shown(self.sink)}"
+
+
+def _shown(sink: Any) -> str:
+    """A sink for people: the place of a folder, the name of a function, or what it is."""
+    if isinstance(sink, FunctionSink):
+        return str(getattr(sink.function, "__qualname__", type(sink.function).__qualname__))
+    place = getattr(sink, "place", None)
+    return place.address if isinstance(place, Place) else type(sink).__qualname__
+
 
 def bindings_of(sinks: Mapping[str, OurSink], columns: Mapping[str, StructType]) -> list[SinkBinding]:
     """Find the sinks that take several outputs; refuse those that would take rows of different columns.
@@ -144,6 +162,9 @@ class WriteOutputs:
 
     bindings: Sequence[SinkBinding]
     run: Run
+    query: str
+    """What the query is called."""
+
     with_timers: bool = False
     """Whether shards have timers. Then Spark runs micro-batches all the time, and those for nobody are left out."""
 
@@ -158,23 +179,30 @@ class WriteOutputs:
         waiting = [binding for binding in self.bindings if not _has(binding.sink, released.sparkSession, batch_id)]
         if not waiting:
             # What shards remember is stored when they run, and Spark counts on it.
-            released.write.format("noop").mode("overwrite").save()
+            with self._jobs_named(released, batch_id, "computing what all sinks have"):
+                released.write.format("noop").mode("overwrite").save()
             return
         if len(waiting) == 1 and not self.with_timers:
             (binding,) = waiting
             if getattr(binding.sink, "reads_once", False):
-                _write(binding, _of_many(released, binding), batch_id)
+                with self._jobs_named(released, batch_id, f"computing and {binding.shown}"):
+                    _write(binding, _of_many(released, binding), batch_id)
                 return
         # Without it every sink would run the stateful step again.
         kept = released.persist()
         try:
-            chunks = _chunks(kept)
+            with self._jobs_named(released, batch_id, "computing and taking results"):
+                chunks = _chunks(kept)
             if self.with_timers and not chunks:
                 return
             for binding in waiting:
-                _hand_over(kept, chunks, binding, batch_id)
+                with self._jobs_named(released, batch_id, binding.shown):
+                    _hand_over(kept, chunks, binding, batch_id)
         finally:
             kept.unpersist()
+
+    def _jobs_named(self, released: DataFrame, batch_id: int, what: str) -> AbstractContextManager[None]:
+        return jobs_named(released.sparkSession, self.query, batch_id, what)
 
 
 def _has(sink: Any, session: SparkSession, batch_id: int) -> bool:
@@ -182,8 +210,21 @@ def _has(sink: Any, session: SparkSession, batch_id: int) -> bool:
 
 
 def _write(binding: SinkBinding, rows: DataFrame, batch_id: int) -> None:
+    """Let a sink write; what users wrote fails as a step of theirs, unless it is Spark that failed there."""
     sink: Any = binding.sink
-    sink.write(rows, batch_id)
+    try:
+        sink.write(rows, batch_id)
+    except SlackwaterError:
+        raise
+    except Exception as cause:
+        if type(cause).__module__.startswith(("pyspark.", "py4j.")):
+            raise
+        facts = {"micro-batch": batch_id, "cause": f"{type(cause).__name__}: {cause}"}
+        step = f"sink of {', '.join(binding.outputs)}"
+        failure = StepFailed(message(f"step {step!r} failed", facts))
+        failure.__cause__ = cause
+        add_users_lines(failure)
+        raise failure from cause
 
 
 def _hand_over(kept: DataFrame, chunks: Sequence[_Chunk], binding: SinkBinding, batch_id: int) -> None:
@@ -226,5 +267,12 @@ def _few(chunks: Sequence[_Chunk], binding: SinkBinding) -> list[pa.Table] | Non
 
 def _of_many(released: DataFrame, binding: SinkBinding) -> DataFrame:
     if binding.columns is None:
-        return released.where(released["output"] == METRICS).select(*METRIC_COLUMNS)
+        return _metrics(released.where(released["output"] == METRICS).select(*METRIC_COLUMNS))
     return rows_of_outputs(released, binding.outputs, binding.columns)
+
+
+def _metrics(rows: DataFrame) -> DataFrame:
+    """Metrics for users: what travelled as text in columns that can be asked for."""
+    from pyspark.sql import functions
+
+    return rows.withColumn("why", functions.from_json(rows["why"], WHY_SPARK))

@@ -14,6 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from slackwater.progress.instants import MICROSECONDS
+from slackwater.runners.spark.failures import with_users_lines
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.metrics import METRICS, METRICS_SPARK, Metrics
@@ -111,8 +112,9 @@ class ShardHost(StatefulProcessor):
         with metrics.timed("state"):
             store, shard = self._resumed(place)
         with closing(shard):
-            for released in _given_out(shard, work(shard), metrics):
-                yield pd.DataFrame([released])
+            with with_users_lines():
+                for released in _given_out(shard, work(shard), metrics):
+                    yield pd.DataFrame([released])
             with metrics.timed("state"):
                 self._segments.written_bytes = 0
                 store.save(self._segments, shard.snapshot())
@@ -161,7 +163,7 @@ class BatchHost:
                 row = PackedRow(**packed)
                 arrived.setdefault(row.shard, Arrivals()).add(row)
         for arrivals in arrived.values():
-            with closing(Shard(self.plan)) as shard:
+            with closing(Shard(self.plan)) as shard, with_users_lines():
                 for released in _given_out(shard, chain(shard.on_micro_batch(arrivals), shard.flush()), Metrics()):
                     yield pa.RecordBatch.from_pylist([released], schema=_RELEASED)
 

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from slackwater.runners.graph_parts import Step
     from slackwater.runners.operator_graph import OperatorGraph
 
+_BY_ROW: Final = "ground:string,rule:string,sender:string,time:bigint"
+WHY_SPARK: Final = (
+    "array<struct<step:string,complete_before:bigint,newest:bigint,source:string,"
+    f"{_BY_ROW},arrived:bigint,moves_next_at:bigint,held:map<string,bigint>,"
+    "broken:map<string,struct<rows:bigint,time:bigint,shown:string,rule:string>>,"
+    "estimate:struct<rows:bigint,late:bigint,asked:double,taken_back:boolean,times_taken_back:bigint>,"
+    f"origins:array<struct<origin:string,complete_before:bigint,held:bigint,{_BY_ROW}>>,more_origins:bigint,"
+    "calendar:boolean,clock_calendar:boolean>>"
+)
+"""The same in columns of Spark, as sinks for metrics get it. Times are microseconds or sequence numbers."""
+
 _MOST_NAMED: Final = 100
 """So many sources that broke bounds are named, those first that did it most often: metrics must stay small."""
 
@@ -50,7 +61,7 @@ def _form(why: Why, broken: Mapping[str, BrokenBounds]) -> dict[str, Any]:
     worst = sorted(broken.items(), key=lambda one: (-one[1].rows, one[0]))[:_MOST_NAMED]
     named = asdict(why) | {"ground": why.ground.name}
     named |= {"origins": [asdict(origin) | {"ground": origin.ground.name} for origin in why.origins]}
-    return named | {"broken": {source: tuple(what) for source, what in worst}}
+    return named | {"broken": {source: what._asdict() for source, what in worst}}
 
 
 def reasons_together(texts: Iterable[str]) -> tuple[Why, ...]:
@@ -75,7 +86,7 @@ def _together(forms: list[dict[str, Any]]) -> Why:
     for form in forms:
         held.update(form["held"])
         for source, found in form["broken"].items():
-            one = BrokenBounds(*found)
+            one = BrokenBounds(**found)
             broken[source] = one if source not in broken else broken[source].with_more(one)
     furthest = max(forms, key=lambda form: int(form["complete_before"]))
     origins = _origins_together(forms)
