@@ -33,7 +33,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _LABEL: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
 _OURS: Final = frozenset({"step", "source", "origin", "ground", "rule"})
-"""Labels that tell the samples of a family apart."""
+"""Labels that distinguish the samples of a family."""
 
 _LEFT_OUT: Final = {
     "duplicates": ("duplicate_rows_total", "Rows left out because another one stands for the same event."),

@@ -1,4 +1,4 @@
-"""A driver of its own for tests: folders and tables as sinks over Spark Connect, which has no Java to call.
+"""A driver of its own for tests: folders and tables as sinks, and listeners, over Spark Connect, with no Java to call.
 
     python drive_connected_sinks.py FOLDER POSTGRES
 
@@ -9,6 +9,7 @@ Python knows nothing of. Then both go to tables. It fails if anything is not as 
 from __future__ import annotations
 
 import os
+import queue
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,22 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from slackwater.errors import PlanError
 
+_PATIENT_SECONDS = 300
+
 
 def check(session: SparkSession, folder: Path) -> None:
     """Run, replay, and try to take the folder away."""
     out = "viewfs://here/data/out"
     small.bring(folder, range(2))
-    small.run(session, folder, main=out)
+    seen: queue.Queue[sw.MicroBatch] = queue.Queue()
+    listener = sw.QueryListener(seen.put)
+    session.streams.addListener(listener)
+    query = small.run(session, folder, main=out)
+    batches = [seen.get(timeout=_PATIENT_SECONDS) for _ in range(2)]
+    session.streams.removeListener(listener)
+    assert [(one.batch_id, one.rows_in, one.query) for one in batches] == [(0, 100, query.id), (1, 100, query.id)]
+    assert (batches[1].progress, batches[1].why) == (query.progress(), query.why())
+    assert batches[1].prometheus() == query.prometheus()
     before = small.seen(folder / "out")
     assert small.numbers(folder / "out") == small.expected(2)
     assert small.numbers(folder / "late") == small.late(2)

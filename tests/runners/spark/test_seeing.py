@@ -34,6 +34,7 @@ pytestmark = [
 ]
 
 _SMALL = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("small_query.py"))))
+_FAILING = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("failing_functions.py"))))
 _PATIENT_SECONDS = 300
 _SCHEMA = "landed long, who string, at long"
 _BATCHES = (
@@ -187,7 +188,7 @@ def test_names_of_jobs_are_put_back(session: SparkSession) -> None:
         with jobs_named(session, "q", 3, "writing"):
             assert java.getLocalProperty("spark.job.description") == "q: micro-batch 3, writing"
             assert java.getLocalProperty("callSite.short") == "q: writing"
-            _look_up(3)
+            _FAILING.look_up(3)
 
     with pytest.raises(LookupError):
         work()
@@ -199,26 +200,6 @@ def test_names_of_jobs_are_put_back(session: SparkSession) -> None:
 # ---- failures of users' functions -----------------------------------------------------------------------------------
 
 
-def _look_up(value: object) -> None:
-    raise LookupError(f"no tide table has {value}")
-
-
-def _by_rows(rows: pa.RecordBatch) -> pa.Array:
-    if 7 in rows["n"].to_pylist():
-        _look_up(7)
-    return pa.array([True] * rows.num_rows)
-
-
-def _by_window(rows: pa.RecordBatch) -> pa.RecordBatch:
-    _look_up(rows.num_rows)
-    return rows.select(["n"])
-
-
-def _by_sink(rows: Any, batch_id: int) -> None:
-    rows.count()
-    _look_up(batch_id)
-
-
 @pytest.mark.parametrize("function", ["rows", "window", "sink"])
 def test_a_function_that_fails_is_shown_with_its_row_and_its_lines(
     session: SparkSession, tmp_path: Path, function: str
@@ -228,17 +209,17 @@ def test_a_function_that_fails_is_shown_with_its_row_and_its_lines(
     frame = session.readStream.schema(_SMALL.COLUMNS).parquet(str(tmp_path / "in"))
     stream = sw.stream(frame, time="at", name="tides")
     ordered = {
-        "rows": lambda: stream.where(_by_rows).sort(5, late=sw.Late.drop()),
+        "rows": lambda: stream.where(_FAILING.by_rows).sort(5, late=sw.Late.drop()),
         "window": lambda: (
             stream.sort(5, late=sw.Late.drop())
             .tumbling(10)
-            .map_windows(_by_window, schema=pa.schema({"x": pa.int64()}))
+            .map_windows(_FAILING.by_window, schema=pa.schema({"x": pa.int64()}))
         ),
         "sink": lambda: stream.sort(5, late=sw.Late.drop()),
     }[function]()
     query = ordered.start(
         checkpoint=str(tmp_path / "checkpoint"),
-        main=_by_sink if function == "sink" else str(tmp_path / "out"),
+        main=_FAILING.by_sink if function == "sink" else str(tmp_path / "out"),
         trigger={"availableNow": True},
         shards=1,
     )
@@ -271,11 +252,11 @@ def test_a_function_that_fails_is_shown_with_its_row_and_its_lines(
     assert title == "The function's own lines, the most recent call last:"
     assert [line.rpartition(", in ")[2] for line in lines] == [
         {
-            "rows": "_by_rows: _look_up(7)",
-            "window": "_by_window: _look_up(rows.num_rows)",
-            "sink": "_by_sink: _look_up(batch_id)",
+            "rows": "by_rows: look_up(7)",
+            "window": "by_window: look_up(rows.num_rows)",
+            "sink": "by_sink: look_up(batch_id)",
         }[function],
-        '_look_up: raise LookupError(f"no tide table has {value}")',
+        'look_up: raise LookupError(f"no tide table has {value}")',
     ]
     assert failure.value.__suppress_context__
     assert failure.value.__cause__ is None

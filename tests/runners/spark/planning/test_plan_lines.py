@@ -330,10 +330,10 @@ def _both(one: Callable[[], Any], other: Callable[[], Any]) -> list[dict[str, Li
 @pytest.mark.parametrize("what", _OTHER)
 def test_what_a_state_depends_on_is_in_a_line(what: str) -> None:
     """Such a plan is another one, and the lines that differ say where."""
-    one, other, said = _OTHER[what]
+    one, other, words = _OTHER[what]
     then, now = _both(one, other)
     found = differences(then, now)
-    assert any(said in line for line in found), found
+    assert any(words in line for line in found), found
     assert {line[0] for line in found} <= {"-", "+"}
     assert differences(then, then) == []
 

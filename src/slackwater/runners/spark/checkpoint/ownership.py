@@ -154,12 +154,14 @@ def _hint_of(then: Mapping[str, Line], now: Mapping[str, Line]) -> str:
 
 
 def _as_before(name: str, line: Line) -> str:
-    """How a start is told to choose as before; empty for what is in the plan."""
+    """How a start is made to choose as before; empty for what is in the plan."""
     match name, line.says:
         case "shards", number:
             return f"shards={number}"
-        case "timeout", said:
-            return "no timeout=" if said == "none" else "a timeout="
-        case "at_end", said:
-            return "no at_end=" if said == "none" else f"at_end={said!r}"
+        case "timeout" | "at_end", "none":
+            return f"no {name}="
+        case "timeout", _:
+            return "a timeout="
+        case "at_end", end:
+            return f"at_end={end!r}"
     return ""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """What is to be said of one step, source, output or choice.
+    """What is shown of one step, source, output or choice.
 
     >>> str(Line("of 2", "sort#1, sort#2", "at: int64"))
     'of 2, reads sort#1, sort#2, gives at: int64'
