@@ -88,17 +88,28 @@ class MicroBatch:
     @property
     def progress(self) -> Progress:
         """How far the query had come behind it, and how many rows there were in all."""
-        return progress_of(self.figures, calendar=self.calendar)
+        figures = self.figures
+        events = OpenEvents(figures.get("open_events", 0), figures.get("open_events_from", BEGINNING))
+        return Progress(
+            self.calendar,
+            figures.get("complete_before", BEGINNING),
+            newest={},
+            held={ALL_SHARDS: held} if (held := figures.get("held", 0)) else {},
+            total_in=figures.get("rows_in_total", 0),
+            total_out=figures.get("rows_out_total", 0),
+            total_late=figures.get("late_total", 0),
+            waits={ALL_SHARDS: events} if events.count else {},
+        )
 
     @property
     def counters(self) -> dict[str, Counters]:
         """What all shards had done together since the query began, restarts included."""
-        return counters_of(self.figures)
+        return {ALL_SHARDS: Counters(**{ours: self.figures.get(theirs, 0) for ours, theirs in _COUNTED.items()})}
 
     @property
     def why(self) -> tuple[Why, ...]:
         """Why the streams were complete no further; where each source goes by its own heartbeat, `origins` has them."""
-        return reasons_together(self.figures["why"] or ())
+        return reasons_together(self.figures.get("why") or ())
 
     def prometheus(self, **labels: str) -> str:
         """The same as Prometheus reads it; see `SparkQuery.prometheus()`."""
@@ -142,26 +153,6 @@ def micro_batch_of(report: Any) -> MicroBatch | None:
         return None
     query, calendar = figures.pop("query"), figures.pop("calendar")
     return MicroBatch(query, report.name, report.batchId, report.batchDuration / 1_000, figures, calendar)
-
-
-def progress_of(figures: Mapping[str, Any], *, calendar: bool) -> Progress:
-    """How far a query has come by the figures of its last micro-batch; none where there was none."""
-    events = OpenEvents(figures.get("open_events", 0), figures.get("open_events_from", BEGINNING))
-    return Progress(
-        calendar,
-        figures.get("complete_before", BEGINNING),
-        newest={},
-        held={ALL_SHARDS: held} if (held := figures.get("held", 0)) else {},
-        total_in=figures.get("rows_in_total", 0),
-        total_out=figures.get("rows_out_total", 0),
-        total_late=figures.get("late_total", 0),
-        waits={ALL_SHARDS: events} if events.count else {},
-    )
-
-
-def counters_of(figures: Mapping[str, Any]) -> dict[str, Counters]:
-    """What all shards have done together, by the figures of the last micro-batch."""
-    return {ALL_SHARDS: Counters(**{ours: figures.get(theirs, 0) for ours, theirs in _COUNTED.items()})}
 
 
 def _named(observed: dict[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import RunError, message
 from slackwater.operators.replicas.overlap import Overlap
 from slackwater.progress.instants import BEGINNING, FOREVER, as_duration, format_instant
-from slackwater.runners.prometheus import prometheus_text
 from slackwater.runners.spark.failures import raised
-from slackwater.runners.spark.micro_batch import counters_of, micro_batch_of, progress_of
+from slackwater.runners.spark.micro_batch import MicroBatch, micro_batch_of
 from slackwater.runners.spark.output.between_batches import BetweenBatches
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Instant
     from slackwater.runners.in_process.progress import Progress
     from slackwater.runners.result import Counters
-    from slackwater.runners.spark.micro_batch import MicroBatch
     from slackwater.runners.spark.output.flushing import Flush
 
 
@@ -181,13 +179,11 @@ class SparkQuery:
 
         It is as of the last micro-batch in which a shard worked; `last_micro_batch()` has more of that one.
         """
-        last = self._last()
-        return progress_of({}, calendar=self._calendar) if last is None else last.progress
+        return self._now().progress
 
     def counters(self) -> dict[str, Counters]:
         """What all shards have done together since the query began, restarts included; they do not count by step."""
-        last = self._last()
-        return counters_of({}) if last is None else last.counters
+        return self._now().counters
 
     def why(self) -> tuple[Why, ...]:
         """Why the streams are complete no further, as of the last micro-batch in which a shard worked.
@@ -210,8 +206,7 @@ class SparkQuery:
         ('b', 5, 'each source: in order', {'sort#1': 2})
         >>> query.stop()
         """
-        last = self._last()
-        return () if last is None else last.why
+        return self._now().why
 
     def prometheus(self, **labels: str) -> str:
         """How the query stands, in the text that Prometheus reads: `progress()`, `counters()` and `why()`, as metrics.
@@ -234,8 +229,7 @@ class SparkQuery:
         slackwater_held_rows{query="rows",region="north"} 2
         >>> query.stop()
         """
-        named = {"query": self.spark.name or self.id, **labels}
-        return prometheus_text(self.progress(), self.counters(), self.why(), named, by_step=False)
+        return self._now().prometheus(**labels)
 
     def last_micro_batch(self) -> dict[str, Any]:
         """The last micro-batch in which a shard worked: its number, its duration, and the metrics of all shards.
@@ -265,8 +259,10 @@ class SparkQuery:
     def _flushed(self) -> bool:
         return self._before is not None
 
-    def _last(self) -> MicroBatch | None:
-        return next(iter(self._worked()[-1:]), None)
+    def _now(self) -> MicroBatch:
+        """The last micro-batch in which a shard worked; before the first, one that has nothing to show."""
+        nothing = MicroBatch(self.id, self.spark.name, -1, 0.0, {}, self._calendar)
+        return next(iter(self._worked()[-1:]), nothing)
 
     def _worked(self) -> list[MicroBatch]:
         """The last micro-batches in which a shard worked, with the metrics of all shards.
