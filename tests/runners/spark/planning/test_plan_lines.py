@@ -46,6 +46,11 @@ def _bands(rows: Any, *patiences: int) -> Any:
     return list(rows.tumbling(10).group_by("k").in_bands(*patiences, late=sw.Late.drop(), n=sw.count()))
 
 
+def _counted_of(which: int) -> Any:
+    both = [_rows("a").sort(5), _rows("b", time="sent").sort(6)]
+    return [*both, _counted(both[which].tumbling(10))]
+
+
 def _big(rows: pa.RecordBatch) -> pa.Array:
     return pa.array([True] * rows.num_rows)
 
@@ -256,6 +261,7 @@ _OTHER: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
         lambda: _rows().merge_replicas("who", patience=3, left_out=sw.LeftOutRows.divert()),
         "left-out rows",
     ),
+    "which stream a step reads": (lambda: _counted_of(0), lambda: _counted_of(1), "reads sort#2"),
     "a union the other way round": (
         lambda: sw.union(_rows("a").sort(5), _rows("b").sort(6)),
         lambda: sw.union(_rows("b").sort(6), _rows("a").sort(5)),
