@@ -51,7 +51,7 @@ def _by_origin() -> Any:
 def test_a_query_is_written_as_it_stands() -> None:
     """The counts of its progress, those of its steps, and why each is complete no further; sequence numbers as such."""
     query = _opened(sw.stream([{"at": at} for at in (1, 4, 3, 12, 9, 2, 15)], time="at", name="rows").sort(patience=5))
-    found = _read(query.prometheus(query="q", region="north"))
+    found = _read(query.prometheus({"query": "q", "region": "north"}))
     progress, counters = query.progress(), query.counters()
     for name, expected in (("rows_in", 7), ("rows_out", progress.total_out), ("late_rows", 1), ("duplicate_rows", 0)):
         family = found[f"slackwater_{name}"]
@@ -120,6 +120,6 @@ def test_labels_that_prometheus_or_we_cannot_take_are_refused(name: str) -> None
     """With the names that are taken; a value that is no text, too."""
     query = sw.stream([{"at": 1}], time="at").open([].append)
     with pytest.raises(PlanError, match=r"(?s)does not take a label.*origin"):
-        query.prometheus(**{name: "x"})
-    with pytest.raises(PlanError, match=r"(?s)a text.*shard='3'"):
-        query.prometheus(shard=3)  # type: ignore[arg-type]
+        query.prometheus({name: "x"})
+    with pytest.raises(PlanError, match=r"(?s)a text.*'shard': '3'"):
+        query.prometheus({"shard": 3})  # type: ignore[dict-item]

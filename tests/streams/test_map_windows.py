@@ -202,7 +202,7 @@ def test_a_function_that_fails_on_one_window_stops_the_query_and_names_it(name: 
     seen: list[int] = []
     answers = _ordered(*range(0, 50, 5)).tumbling(10).map_windows(_failing_at(20, how))
     query = answers.open(lambda rows: seen.extend(rows.column("window_start").to_pylist()), batch_rows=1)
-    text = rf"(?s)step 'map_windows#1' failed\n    window  \[20, 30\)\n    cause   .*{cause}"
+    text = rf"(?s)step 'map_windows#1' failed\n    window  \[20, 30\)\n    rows    .*\n    cause   .*{cause}"
     with pytest.raises(StepFailed, match=text):
         query.run_to_end()
     assert seen == [0, 10]

@@ -170,5 +170,5 @@ def _require_labels(labels: Mapping[str, str]) -> None:
             raise PlanError(message("Prometheus does not take a label of this name", facts, hint))
         if not isinstance(value, str):
             raise PlanError(
-                message("the value of a label is a text", {name: repr(value)}, f"write {name}={str(value)!r}")
+                message("the value of a label is a text", {name: repr(value)}, f"write {name!r}: {str(value)!r}")
             )

@@ -247,7 +247,7 @@ class Query:
         """
         return self._runner.counters()
 
-    def prometheus(self, **labels: str) -> str:
+    def prometheus(self, labels: Mapping[str, str] | None = None) -> str:
         """How the query stands, in the text that Prometheus reads: `progress()`, `counters()` and `why()`, as metrics.
 
         Every sample has the labels that are given. Call it between two steps, by the thread that drives the query, and
@@ -256,7 +256,7 @@ class Query:
         >>> import slackwater as sw
         >>> query = sw.stream([{"at": 1}, {"at": 9}], time="at").sort(patience=5).open(lambda rows: None, on_late=print)
         >>> _ = query.step()
-        >>> for line in query.prometheus(query="clicks").splitlines():
+        >>> for line in query.prometheus({"query": "clicks"}).splitlines():
         ...     if "step_held_rows" in line:
         ...         print(line)
         # HELP slackwater_step_held_rows Rows, groups and partial results that wait in a step.
@@ -265,7 +265,7 @@ class Query:
         slackwater_step_held_rows{query="clicks",step="punctuate#1"} 0
         slackwater_step_held_rows{query="clicks",step="sort#1"} 1
         """
-        return prometheus_text(self.progress(), self.counters(), self.why(), labels)
+        return prometheus_text(self.progress(), self.counters(), self.why(), labels or {})
 
     def attach(self, replica: Stream, *, complete_from: Moment, instead_of: Stream | None = None) -> None:
         """Listen to a replica of a merge, from the next step on.

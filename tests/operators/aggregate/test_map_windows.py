@@ -244,7 +244,10 @@ def test_a_wrong_answer_stops_the_step_and_names_the_window(name: str) -> None:
     good = pa.RecordBatch.from_pylist([{"n": 1}], schema=planned)
     operator = _operator(lambda rows: answer if rows.num_rows == 2 else good, planned, step="counts")
     batch = _named(Insert(("a",), 0, 5), Insert(("b",), 3, 9), Insert(("c",), 3, 9))
-    with pytest.raises(StepFailed, match=rf"(?s)step 'counts' failed\n    window  \[3, 9\)\n    cause   .*{text}"):
+    with pytest.raises(
+        StepFailed,
+        match=rf"(?s)step 'counts' failed\n    window  \[3, 9\)\n    rows    2, the first {{.*\n    cause   .*{text}",
+    ):
         _emitted(operator, batch)
 
 

@@ -111,9 +111,9 @@ class MicroBatch:
         """Why the streams were complete no further; where each source goes by its own heartbeat, `origins` has them."""
         return reasons_together(self.figures.get("why") or ())
 
-    def prometheus(self, **labels: str) -> str:
+    def prometheus(self, labels: Mapping[str, str] | None = None) -> str:
         """The same as Prometheus reads it; see `SparkQuery.prometheus()`."""
-        named = {"query": self.name or self.query, **labels}
+        named = {"query": self.name or self.query, **(labels or {})}
         return prometheus_text(self.progress, self.counters, self.why, named, by_step=False)
 
 

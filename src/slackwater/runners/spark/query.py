@@ -14,7 +14,7 @@ from slackwater.runners.spark.micro_batch import MicroBatch, micro_batch_of
 from slackwater.runners.spark.output.between_batches import BetweenBatches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import timedelta
 
     from pyspark.sql.streaming.query import StreamingQuery
@@ -208,7 +208,7 @@ class SparkQuery:
         """
         return self._now().why
 
-    def prometheus(self, **labels: str) -> str:
+    def prometheus(self, labels: Mapping[str, str] | None = None) -> str:
         """How the query stands, in the text that Prometheus reads: `progress()`, `counters()` and `why()`, as metrics.
 
         Every sample has the labels that are given, and `query`, its name. Serve it as `text/plain; version=0.0.4`, or
@@ -221,7 +221,7 @@ class SparkQuery:
         ...     checkpoint=f"{folder}/checkpoint", main=f"{folder}/rows", shards=1, name="rows"
         ... )
         >>> query.work()
-        >>> for line in query.prometheus(region="north").splitlines():
+        >>> for line in query.prometheus({"region": "north"}).splitlines():
         ...     if "held_rows" in line:
         ...         print(line)
         # HELP slackwater_held_rows Rows, groups and partial results that wait.
@@ -229,7 +229,7 @@ class SparkQuery:
         slackwater_held_rows{query="rows",region="north"} 2
         >>> query.stop()
         """
-        return self._now().prometheus(**labels)
+        return self._now().prometheus(labels)
 
     def last_micro_batch(self) -> dict[str, Any]:
         """The last micro-batch in which a shard worked: its number, its duration, and the metrics of all shards.
