@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.runners.spark.checkpoint.ownership import next_run
+from slackwater.runners.spark.planning.plan_lines import Line
 from slackwater.runners.spark.storage.places import Place
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def started(sink: Any, columns: StructType, checkpoint: Path, outputs: tuple[str
 
 def claimed(sink: Any, columns: StructType, checkpoint: Path, outputs: tuple[str, ...] = ("main",)) -> Any:
     """A start that has looked at its sink, and has written nothing yet."""
-    run = next_run(NOBODY, Place.written(str(checkpoint)), {"sort#1": "sort"})
+    run = next_run(NOBODY, Place.written(str(checkpoint)), {"sort#1": Line("sort")})
     return sink.for_rows(outputs, columns).claimed(NOBODY, run)
 
 
