@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ROWS: Final = pa.schema({
     "at": pa.timestamp("us", "UTC"), "k": pa.string(), "n": pa.int64(), "who": pa.string(), "gone": pa.bool_(),
+    "came": pa.timestamp("us", "UTC"),
 })  # fmt: skip
 """The columns of rows."""
 
@@ -43,6 +44,12 @@ def _sorted(source: Any, **options: Any) -> sw.OrderedStream:
 
 def _by_who(source: Any) -> sw.DisorderedStream:
     return _stream(source, origin="who")
+
+
+def _related(first: Any, second: Any) -> sw.OrderedStream:
+    one, other = (_stream(source, name=name, arrived="came") for name, source in (("one", first), ("other", second)))
+    one, other = sw.related(one, other, bounds=sw.Bounds.in_order() & sw.Bounds.uniform("5s"), late=_DROP)
+    return sw.union(one.sort(), other.sort())
 
 
 def _windows(source: Any) -> Any:
@@ -111,6 +118,7 @@ OF_ROWS: Final[dict[str, Make]] = {
     "in_bands, of rows": lambda a, _: _stream(a).in_bands("10s", "1m", late=_DROP),
     "aggregate_early": lambda a, _: _early(a),
     "union": lambda a, b: sw.union(_sorted(a), _sorted(b)),
+    "related(bounds=...)": _related,
     "join": lambda a, b: _sorted(a).select("k", "n").join(_sorted(b).select("k", "who"), on="k", within="5s"),
     "followed_by": lambda a, b: (
         _sorted(a).select("k", "n").followed_by(_sorted(b).select("k", "who"), on="k", within="5s")
