@@ -87,7 +87,7 @@ def test_a_table_is_never_more_than_half_full() -> None:
     assert (row, words.known) == (4, 4)
 
 
-def test_words_of_one_hash_are_told_apart() -> None:
+def test_words_of_one_hash_are_kept_apart() -> None:
     """By all of their bytes, the first eight and the last."""
 
     def mixed(word: int) -> int:

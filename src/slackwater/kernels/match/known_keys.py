@@ -126,7 +126,7 @@ def find_firsts(
     Return up to which row there was room, how many are kept, and how many tie. Rows come in order of time and are
     numbered from `first_row` on; all of one time come together. Lines have room for `few` words, 1 or FEW.
     """
-    # Said twice, so that either loop is compiled for lines of one length.
+    # Written twice, so that either loop is compiled for lines of one length.
     known, rows, found = (table, links, lines, held, marks), (times, hashes, offsets, words), (kept, tied, firsts)
     if few == 1:
         return _find_firsts(1, *known, *rows, within, first_row, begin, *found)
