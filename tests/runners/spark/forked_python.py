@@ -16,15 +16,18 @@ import sys
 
 
 def main(server: str, arguments: list[str]) -> None:
-    """Ask for a fork, and wait for its end."""
+    """Ask for a fork, and wait for its end; whoever ends this one before there is a fork, ends the fork."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             child = _forked(connection, server, arguments)
         except OSError:
             child = 0
         if not child:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 - our own interpreter
         signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGTERM))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         while connection.recv(1):
             pass
 
