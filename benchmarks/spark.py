@@ -23,6 +23,7 @@ import numpy as np
 
 import disordered
 import slackwater as sw
+import spark_small
 from spark_lab import IN_MEMORY, NOW, NOWHERE, ROCKS_DB, ROWS, Lab, Session, disordered_files, in_turn, started, table
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def run(report: Report, *, quick: bool) -> None:
     large = 2_000_000
     with tempfile.TemporaryDirectory() as folder, Session(Path(folder)) as session:
         lab = Lab(session, Path(folder), quick)
+        spark_small.run(report, lab)
         _sort(report, lab, (large,), 5)
         _merge(report, lab, (large,), 3)
         _bands(report, lab, (large,), 4)

@@ -75,11 +75,17 @@ class Lab:
 
     def seconds(self, start: Callable[[str], Any], warm: float = 0.5) -> list[float]:
         """Run a query to the end of its files; return how long its later micro-batches took."""
-        query = start(self.checkpoint())
-        query = getattr(query, "spark", query)
-        query.awaitTermination()
-        taken = [one["durationMs"]["triggerExecution"] / 1e3 for one in query.recentProgress if one["numInputRows"]]
-        return taken[int(warm * len(taken)) :]
+        return self.seconds_at_once([start], warm)
+
+    def seconds_at_once(self, starts: Sequence[Callable[[str], Any]], warm: float = 0.5) -> list[float]:
+        """The same for queries that run beside each other: the later micro-batches of all of them."""
+        queries = [start(self.checkpoint()) for start in starts]
+        found: list[float] = []
+        for query in [getattr(query, "spark", query) for query in queries]:
+            query.awaitTermination()
+            taken = [one["durationMs"]["triggerExecution"] / 1e3 for one in query.recentProgress if one["numInputRows"]]
+            found += taken[int(warm * len(taken)) :]
+        return found
 
     def write(
         self,
@@ -88,8 +94,11 @@ class Lab:
         store: str = ROCKS_DB,
         version: int = 1,
         to: Callable[[DataFrame, int], None] | None = None,
+        parquet: str | None = None,
     ) -> Any:
-        """Start a query that writes nothing, or to a function, on a state store, with a partition for each core.
+        """Start a query on a state store, with a partition for each core.
+
+        It writes nothing unless it is given a function, or a folder for Parquet files.
 
         What to_spark() gives needs version 2 of state checkpoints; others have the one that Spark has by default.
         """
@@ -102,6 +111,7 @@ class Lab:
         try:
             writer = frame().writeStream.outputMode("append").option("checkpointLocation", checkpoint)
             writer = writer.format("noop") if to is None else writer.foreachBatch(to)
+            writer = writer if parquet is None else writer.format("parquet").option("path", parquet)
             return writer.trigger(availableNow=True).start()
         finally:
             for name, value in before.items():
@@ -147,9 +157,11 @@ def table(at: NDArray[np.int64], first: int, origins: int = 16) -> pa.Table:
     return pa.table([pa.array(column) for column in columns], schema=_SCHEMA)
 
 
-def disordered_files(rows: int, files: int, seed: int = 1, spread: int = 1_000) -> list[pa.Table]:
+def disordered_files(
+    rows: int, files: int, seed: int = 1, spread: int = 1_000, milliseconds: int = 1
+) -> list[pa.Table]:
     """Files of rows of which a third is late by about a thousand places; a row is a millisecond."""
-    at = 1_000 * disordered.synthetic(rows * files, percent=30, spread=spread, seed=seed)
+    at = 1_000 * milliseconds * disordered.synthetic(rows * files, percent=30, spread=spread, seed=seed)
     at = np.maximum(at, 0)
     return [table(at[first : first + rows], first) for first in range(0, rows * files, rows)]
 

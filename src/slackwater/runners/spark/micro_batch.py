@@ -14,7 +14,7 @@ from slackwater.progress.instants import BEGINNING
 from slackwater.runners.in_process.progress import Progress
 from slackwater.runners.prometheus import prometheus_text
 from slackwater.runners.result import Counters
-from slackwater.runners.spark.shard.metrics import METRICS
+from slackwater.runners.spark.shard.metrics import METRIC_VALUES, METRICS
 from slackwater.runners.spark.shard.reasons import reasons_together
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def observed(released: DataFrame, query: str, *, calendar: bool) -> DataFrame:
     from pyspark.sql import functions
 
     is_metrics = released["output"] == METRICS
+    value = {name: functions.expr(of_metrics) for name, of_metrics in METRIC_VALUES.items()}
     counts = ("rows_in", "rows_out", "late", "duplicates")
     left_out = ("contradicted_total", "passed_over_total", "unsent", "shared", "only_some", "open_events")
     totals = tuple(f"{name}_total" for name in (*counts, "broken_bounds"))
@@ -130,16 +131,16 @@ def observed(released: DataFrame, query: str, *, calendar: bool) -> DataFrame:
     return released.observe(
         _OBSERVED,
         functions.count_if(is_metrics).alias("shards"),
-        *(functions.sum(released[name]).alias(name) for name in (*summed, *phases)),
+        *(functions.sum(value[name]).alias(name) for name in (*summed, *phases)),
         *(
-            functions.max(released[name]).alias(name)
+            functions.max(value[name]).alias(name)
             for name in ("replicas", "replicas_waiting", "replicas_taken_over", "late_by_estimate_total")
         ),
         *(
-            functions.min(functions.when(is_metrics, released[name])).alias(name)
+            functions.min(functions.when(is_metrics, value[name])).alias(name)
             for name in ("complete_before", "open_events_from")
         ),
-        functions.collect_list(functions.when(is_metrics, released["why"])).alias("why"),
+        functions.collect_list(functions.when(is_metrics, value["why"])).alias("why"),
         functions.max(functions.lit(query)).alias("query"),
         functions.max(functions.lit(calendar)).alias("calendar"),
     )

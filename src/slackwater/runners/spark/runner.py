@@ -25,12 +25,20 @@ from slackwater.runners.spark.planning.plan_lines import Line
 from slackwater.runners.spark.planning.shard_count import default_shards, shards_before
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.query import Ending, SparkQuery
-from slackwater.runners.spark.settings import PARTITIONS, WithPartitions, require_settings, settled, stream_settings
+from slackwater.runners.spark.settings import (
+    PARTITIONS,
+    WithPartitions,
+    checkpoint_settings,
+    require_settings,
+    settled,
+    stream_settings,
+)
 from slackwater.runners.spark.shard.host import RELEASED_SPARK, BatchHost, ShardHost
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, as_timeout
 from slackwater.runners.spark.shard.metrics import METRICS
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.shard.shard_state import codec_of
+from slackwater.runners.spark.shard.unopened_host import unopened
 from slackwater.runners.spark.source import SparkFeed
 from slackwater.runners.spark.storage.places import place_of
 from slackwater.runners.spark.wire.chunks import CHUNK_ROWS
@@ -118,6 +126,7 @@ def start_together(
     if longest_silence is not None:
         plan_micro_batch(session, run)
     partitions = str(session.conf.get(PARTITIONS))
+    settings = stream_settings(plan.shards) | checkpoint_settings(session, run.checkpoint)
 
     def begin() -> StreamingQuery:
         writer = released.writeStream.option("checkpointLocation", run.checkpoint.address)
@@ -125,7 +134,7 @@ def start_together(
         # Spark refuses a second query of one name, but not one that takes the place of the first.
         if name is not None or all(query.name != called for query in session.streams.active):
             writer = writer.queryName(called)
-        with settled(session, stream_settings(plan.shards)):
+        with settled(session, settings):
             return (writer.trigger(**trigger) if trigger else writer).start()
 
     ending = None if flush is None else Ending(flush, begin)
@@ -175,7 +184,7 @@ def require_counts(**given: int | None) -> None:
 def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> DataFrame:
     if timeout is not None:
         IdleTimeout.in_plan(plan, timeout)  # what cannot work is refused now
-    host = ShardHost(plan, timeout)
+    host = unopened(ShardHost(plan, timeout))
     # With a clock Spark runs a micro-batch at every trigger, though there are no rows.
     time_mode = "None" if timeout is None else "ProcessingTime"
     return packed.groupBy("shard").transformWithStateInPandas(host, RELEASED_SPARK, "append", time_mode)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import PlanError, message
+from slackwater.runners.spark.storage.places import LOCAL
 from slackwater.runners.spark.wire.chunks import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from slackwater.runners.spark.storage.places import Place
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """How many tasks Spark shuffles rows to; a stateful step has as many, in all lives of a query."""
@@ -38,6 +41,12 @@ _CHUNK_BYTES: Final = 2 << 20
 Spark counts rows, and to it a chunk is one: without this it would gather all chunks of a task before Python gets one.
 """
 
+_CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
+"""Who writes the files of a checkpoint."""
+
+_ITS_WRITERS: Final = "org.apache.spark.sql.execution.streaming"
+_PLAIN_WRITER: Final = "FileSystemBasedCheckpointFileManager"
+
 _one_at_a_time: Final = RLock()
 """Who changes the settings of a session puts them back before somebody else looks."""
 
@@ -51,6 +60,23 @@ def stream_settings(shards: int) -> dict[str, str]:
         **_TELLS_ATTEMPTS_APART,
         PARTITIONS: str(shards),
     }
+
+
+def checkpoint_settings(session: SparkSession, checkpoint: Place) -> dict[str, str]:
+    """Who writes the files of a checkpoint on a local disk, unless the session says so.
+
+    The one that Spark takes by itself asks a process, `readlink`, about every file, several times: a tenth of a second
+    for the state of each shard. The other one writes a file under another name and renames it, too, and both look first
+    whether there is one. It has moved between versions of Spark, so Java is asked where it is.
+    """
+    java: Any = getattr(session, "_jvm", None)
+    if checkpoint.scheme != LOCAL or java is None or session.conf.get(_CHECKPOINT_FILES, None) is not None:
+        return {}
+    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+    for name in (f"{_ITS_WRITERS}.checkpointing.{_PLAIN_WRITER}", f"{_ITS_WRITERS}.{_PLAIN_WRITER}"):
+        if loader.getResource(f"{name.replace('.', '/')}.class") is not None:
+            return {_CHECKPOINT_FILES: name}
+    return {}
 
 
 def require_settings(session: SparkSession, shards: int) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import small_query
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import slackwater as sw
@@ -22,6 +26,9 @@ from slackwater.runners.spark.planning.plan_lines import Line
 from slackwater.runners.spark.shard.metrics import METRICS
 from slackwater.runners.spark.storage.places import Place
 from slackwater.runners.spark.wire.arrow_bytes import to_buffer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _COUNTS = StructType([StructField("at", LongType()), StructField("n", LongType())])
 _WORDS = StructType([StructField("at", LongType()), StructField("n", StringType())])
@@ -201,3 +208,30 @@ def test_a_micro_batch_appears_whole(tmp_path: Path) -> None:
     owned.write(rows, 1)
     assert writer.seen[2:] == [first, first]
     assert len(_shown(tmp_path / "out")) == 4
+
+
+def _with_times(session: SparkSession, folder: Path) -> Any:
+    """Rows in order, into one folder: late ones are dropped."""
+    frame = session.readStream.schema(small_query.COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+    return sw.stream(frame, time="at").sort(small_query.PATIENCE, late=sw.Late.drop())
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_one_folder_gets_few_rows_from_the_driver_and_many_from_spark(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same rows in the same order, whichever way each micro-batch took."""
+    small_query.bring(tmp_path, range(4))
+    wide = pq.read_table(tmp_path / "in/1.parquet")  # the second micro-batch has many, and so the third is not asked
+    at = np.repeat(wide["at"].to_numpy(), 4)
+    pq.write_table(pa.table({"at": at, "n": np.repeat(wide["n"].to_numpy(), 4)}), tmp_path / "in/1.parquet")
+    os.utime(tmp_path / "in/1.parquet", (100_001, 100_001))
+    monkeypatch.setattr(sinks, "_FEW_BYTES", 4_000)
+    options = {"checkpoint": str(tmp_path / "checkpoint"), "trigger": {"availableNow": True}, "shards": 1}
+    _with_times(session, tmp_path).start(main=str(tmp_path / "out"), **options).wait()
+    batches = [sorted((tmp_path / f"out/batch_id={number}").glob("*.parquet")) for number in range(4)]
+    by_driver = [[path.name for path in files] == ["part-00000.parquet"] for files in batches]
+    assert by_driver == [True, False, False, True]
+    found = [row for files in batches for path in files for row in pq.read_table(path)["n"].to_pylist()]
+    expected = [row for row in small_query.expected(4) for _ in range(4 if 100 <= row < 200 else 1)]
+    assert found == expected

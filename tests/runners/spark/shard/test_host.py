@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections import defaultdict
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -10,18 +12,24 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.serializers import CloudPickleSerializer
 from without_spark import packed_by_tasks, shard_plan
 
 import slackwater as sw
 from slackwater.plan.nodes.ordering import Sort
 from slackwater.runners.spark.planning.shard_keys import shard_keys
-from slackwater.runners.spark.shard.host import BatchHost, ShardHost
-from slackwater.runners.spark.shard.metrics import METRICS
+from slackwater.runners.spark.runner import plan_of
+from slackwater.runners.spark.shard.host import BatchHost, ShardHost, _in_frames
+from slackwater.runners.spark.shard.metrics import _COUNTS, METRICS
 from slackwater.runners.spark.shard.shard import Shard
+from slackwater.runners.spark.shard.unopened_host import unopened
+from slackwater.runners.spark.source import SparkFeed
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer
+from slackwater.runners.spark.wire.chunks import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from slackwater.runners.spark.wire.packed_rows import PackedRow
 
@@ -106,8 +114,9 @@ def test_the_bytes_of_a_micro_batch_are_those_that_it_has_written() -> None:
     counted, written = [], []
     for times in ([5, 1, 3], [9, 7]):
         before = dict(handle.stored)
-        *_, metrics = host.handleInputRows((_KEY,), iter([pd.DataFrame(_packed(*times))]), None)  # type: ignore[arg-type]
-        counted += metrics["state_bytes"].tolist()
+        (given,) = host.handleInputRows((_KEY,), iter([pd.DataFrame(_packed(*times))]), None)  # type: ignore[arg-type]
+        metrics = given[given["output"] == METRICS]
+        counted += [counts[_COUNTS.index("state_bytes")] for counts in metrics["counts"]]
         written.append(sum(len(body) for key, (body,) in handle.stored.items() if before.get(key) != (body,)))
     assert counted == written
     assert all(written)
@@ -127,3 +136,47 @@ def test_a_task_builds_the_operators_of_a_plan_once_per_micro_batch(monkeypatch:
     for times in ([5, 1, 3], [9, 7]):
         list(host.handleInputRows((_KEY,), iter([pd.DataFrame(_packed(*times))]), None))  # type: ignore[arg-type]
     assert len(built) == 2
+
+
+@pytest.mark.parametrize("sizes", [[], [10], [10, 20, 0], [CHUNK_BYTES], [10, CHUNK_BYTES, 10, 10], [CHUNK_BYTES] * 3])
+def test_what_is_little_goes_as_one_frame_and_no_frame_waits_for_more_than_a_chunk(sizes: list[int]) -> None:
+    """In order, nothing twice: a frame costs Spark more than a few rows in it, and a large one its memory."""
+    released = [{"output": str(number), "body": bytes(size) or None} for number, size in enumerate(sizes)]
+    frames = list(_in_frames(released))
+    assert [row for frame in frames for row in frame["output"]] == [row["output"] for row in released]
+    assert len(frames) == (
+        1 if 0 < sum(sizes) < CHUNK_BYTES else sum(size == CHUNK_BYTES for size in sizes) + (sizes[-1:] == [10])
+    )
+    assert all(sum(len(body or b"") for body in frame["body"][:-1]) < CHUNK_BYTES for frame in frames)
+
+
+def test_a_host_that_travels_is_opened_by_its_first_rows_and_not_before(tmp_path: Path) -> None:
+    """The process that only asks what is stored imports nothing of this library; whoever gets rows, gives the same."""
+    pickled: Any = CloudPickleSerializer
+    feed: Any = SparkFeed("frame", _SCHEMA, live=True)  # a plan of live sources of this process does not travel
+    plan = plan_of([sw.stream(feed, time="at").sort(patience=3, late=sw.Late.drop()).node], 1)
+    travelled = pickled().dumps(unopened(ShardHost(plan)))
+    (tmp_path / "host").write_bytes(travelled)
+    asked = f"""
+import sys
+from pyspark.serializers import CloudPickleSerializer
+asked = []
+class Handle:
+    def getMapState(self, *words):
+        asked.append(words)
+host = CloudPickleSerializer().loads(open({str(tmp_path / "host")!r}, "rb").read())
+host.init(Handle())
+host.close()
+assert asked == [{ShardHost.STORED!r}], asked
+print([name for name in sys.modules if name.partition(".")[0] in ("slackwater", "numba", "pyarrow", "pandas")])
+"""
+    done = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)  # noqa: S603 - ours
+    assert done.stdout.strip() == "[]"
+    given = []
+    for host in (ShardHost(plan), pickled().loads(travelled)):
+        handle = _Handle()
+        host.init(handle)
+        for times in ([5, 1, 3], [9, 7]):
+            frames = host.handleInputRows((_KEY,), iter([pd.DataFrame(_packed(*times))]), None)
+            given.append([row.body for frame in frames for row in frame.itertuples() if row.output != METRICS])
+    assert given[:2] == given[2:] != [[], []]

@@ -23,6 +23,7 @@ _PLAIN: Final[Mapping[type[st.DataType], pa.DataType]] = {
     st.DateType: pa.date32(),
     st.TimestampType: pa.timestamp("us", "UTC"),
     st.TimestampNTZType: pa.timestamp("us"),
+    st.DayTimeIntervalType: pa.duration("us"),
 }
 
 
@@ -36,7 +37,9 @@ def plain_type(kind: st.DataType) -> pa.DataType | None:
 
 
 def arrow_type(kind: st.DataType) -> pa.DataType | None:
-    """The same for lists, maps and structs, too, if all that they are made of has a type.
+    """What tables of others hold: lists, maps and structs, too, if all that they are made of has a type there.
+
+    A length of time has none: to Delta it is unknown, and PostgreSQL's has months, too.
 
     >>> arrow_type(st.ArrayType(st.LongType())), arrow_type(st.ArrayType(st.DayTimeIntervalType()))
     (ListType(list<element: int64>), None)
@@ -50,7 +53,7 @@ def arrow_type(kind: st.DataType) -> pa.DataType | None:
     if isinstance(kind, st.StructType):
         parts = [arrow_type(field.dataType) for field in kind]
         return None if None in parts else pa.struct(list(zip(kind.names, parts, strict=True)))
-    return plain_type(kind)
+    return None if isinstance(kind, st.DayTimeIntervalType) else plain_type(kind)
 
 
 def in_columns(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table | None:

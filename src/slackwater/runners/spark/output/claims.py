@@ -13,7 +13,7 @@ from slackwater.runners.spark.checkpoint.logs import require_whole
 from slackwater.runners.spark.checkpoint.ownership import next_run
 from slackwater.runners.spark.output.delta_sink import DeltaSink
 from slackwater.runners.spark.output.folder_sink import FolderSink
-from slackwater.runners.spark.shard.metrics import METRICS_SPARK
+from slackwater.runners.spark.shard.metrics import METRIC_COLUMNS
 from slackwater.runners.spark.storage.places import folders_read_by, place_of, refuse_overlaps
 
 if TYPE_CHECKING:
@@ -85,6 +85,6 @@ def _claimed(binding: SinkBinding, session: SparkSession, run: Run) -> Any:
     sink: Any = binding.sink
     if hasattr(sink, "for_rows"):
         metrics = binding.columns is None
-        columns = session.createDataFrame([], METRICS_SPARK).schema if metrics else binding.columns
+        columns = session.createDataFrame([], METRIC_COLUMNS).schema if metrics else binding.columns
         sink = sink.for_rows(binding.outputs, columns)
     return sink.claimed(session, run) if hasattr(sink, "claimed") else Unclaimed(sink)

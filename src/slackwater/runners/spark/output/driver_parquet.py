@@ -36,6 +36,9 @@ _CRYPTO: Final = "parquet.crypto.factory.class"
 _WRITTEN_BY: Final = "org.apache.spark.version"
 """By this entry Spark knows that times were written by the calendar it uses itself."""
 
+_COLUMNS: Final = "org.apache.spark.sql.parquet.row.metadata"
+"""By this one it knows the types of columns: to Parquet itself a length of time is a number."""
+
 
 @dataclass(frozen=True)
 class DriverParquet:
@@ -78,7 +81,7 @@ class DriverParquet:
             return None
         sink = pa.BufferOutputStream()
         pq.write_table(
-            rows.replace_schema_metadata({_WRITTEN_BY: self.version}),
+            rows.replace_schema_metadata({_WRITTEN_BY: self.version, _COLUMNS: columns.json()}),
             sink,
             compression=self.compression,
             use_deprecated_int96_timestamps=self.int96,

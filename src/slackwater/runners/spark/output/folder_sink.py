@@ -186,6 +186,11 @@ class OwnedFolder:
     reads_once: ClassVar = True
     """Rows are asked for only once."""
 
+    @property
+    def prefers_few(self) -> bool:
+        """Whether few rows cost less if they come by the driver, though they are kept for it."""
+        return self.on_driver is not None
+
     def has(self, session: SparkSession, batch_id: int) -> bool:
         """Whether a micro-batch is written already. Refuse to say for a folder that has gone to another query."""
         files = self.run.files(session, self.place)

@@ -16,7 +16,7 @@ from slackwater.runners.spark.output.folder_sink import FolderSink
 from slackwater.runners.spark.output.job_names import jobs_named
 from slackwater.runners.spark.output.postgres_sink import PostgresSink
 from slackwater.runners.spark.output.unpacking import local_rows, rows_of_outputs
-from slackwater.runners.spark.shard.metrics import METRIC_COLUMNS, METRICS
+from slackwater.runners.spark.shard.metrics import METRIC_VALUES, METRICS
 from slackwater.runners.spark.shard.reasons import WHY_SPARK
 from slackwater.runners.spark.storage.places import Place
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer
@@ -44,6 +44,8 @@ class Sink(Protocol):
     After a crash Spark runs the last micro-batch again: a number that has been there before stands for the same rows. A
     sink that has `has(session, batch_id)` is asked whether it took them, and if so is left alone. One that has
     `write_few(tables, columns, session, batch_id)` is offered few rows as Arrow tables, and says whether it took them.
+    One that says `reads_once` asks for its rows only once, so that they need not be kept for it alone; that it
+    `prefers_few` says that to be offered few is worth keeping them.
     """
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
@@ -153,7 +155,37 @@ def _are_one(one: object, other: object) -> bool:
 
 
 def _named(columns: StructType | None) -> str:
-    return ", ".join(METRIC_COLUMNS if columns is None else columns.names)
+    return ", ".join(METRIC_VALUES if columns is None else columns.names)
+
+
+@dataclass
+class Guess:
+    """Whether a micro-batch will have few rows, by what was found of those before it.
+
+    What has many is kept for nothing, if it is for one sink. So after some that had many it is asked less and less
+    often, and after one that had few, every time.
+
+    >>> guess = Guess()
+    >>> asked = [guess.few() and (guess.found(few=False) or True) for _ in range(12)]
+    >>> [number for number, one in enumerate(asked) if one]
+    [0, 2, 5, 10]
+    """
+
+    most: int = 64
+    """How many micro-batches go by at most before it is asked again."""
+
+    _to_pass: int = 0
+    _next: int = 1
+
+    def few(self) -> bool:
+        """Whether it is worth asking."""
+        self._to_pass -= 1
+        return self._to_pass < 0
+
+    def found(self, *, few: bool) -> None:
+        """Take note of what a micro-batch had that was asked."""
+        self._to_pass = 0 if few else self._next
+        self._next = 1 if few else min(2 * self._next, self.most)
 
 
 @dataclass(frozen=True)
@@ -171,6 +203,9 @@ class WriteOutputs:
     between: BetweenBatches = field(default_factory=BetweenBatches)
     """Where the query can be stopped."""
 
+    guess: Guess = field(default_factory=Guess)
+    """Whether rows for one sink are few."""
+
     def __call__(self, released: DataFrame, batch_id: int) -> None:
         """Hand each sink its rows, unless it has them from before a crash."""
         self.between.pass_on(released)
@@ -182,12 +217,11 @@ class WriteOutputs:
             with self._jobs_named(released, batch_id, "computing what all sinks have"):
                 released.write.format("noop").mode("overwrite").save()
             return
-        if len(waiting) == 1 and not self.with_timers:
+        if len(waiting) == 1 and not self.with_timers and not self._kept_for_one(waiting[0]):
             (binding,) = waiting
-            if getattr(binding.sink, "reads_once", False):
-                with self._jobs_named(released, batch_id, f"computing and {binding.shown}"):
-                    _write(binding, _of_many(released, binding), batch_id)
-                return
+            with self._jobs_named(released, batch_id, f"computing and {binding.shown}"):
+                _write(binding, _of_many(released, binding), batch_id)
+            return
         # Without it every sink would run the stateful step again.
         kept = released.persist()
         try:
@@ -195,11 +229,18 @@ class WriteOutputs:
                 chunks = _chunks(kept)
             if self.with_timers and not chunks:
                 return
+            self.guess.found(few=all(_few(chunks, binding) is not None for binding in waiting))
             for binding in waiting:
                 with self._jobs_named(released, batch_id, binding.shown):
                     _hand_over(kept, chunks, binding, batch_id)
         finally:
             kept.unpersist()
+
+    def _kept_for_one(self, binding: SinkBinding) -> bool:
+        """Whether rows are kept though there is one sink: it reads them again, or they may be so few that it pays."""
+        if not getattr(binding.sink, "reads_once", False):
+            return True
+        return getattr(binding.sink, "prefers_few", False) and binding.columns is not None and self.guess.few()
 
     def _jobs_named(self, released: DataFrame, batch_id: int, what: str) -> AbstractContextManager[None]:
         return jobs_named(released.sparkSession, self.query, batch_id, what)
@@ -267,12 +308,11 @@ def _few(chunks: Sequence[_Chunk], binding: SinkBinding) -> list[pa.Table] | Non
 
 def _of_many(released: DataFrame, binding: SinkBinding) -> DataFrame:
     if binding.columns is None:
-        return _metrics(released.where(released["output"] == METRICS).select(*METRIC_COLUMNS))
+        return _metrics(released.where(released["output"] == METRICS))
     return rows_of_outputs(released, binding.outputs, binding.columns)
 
 
 def _metrics(rows: DataFrame) -> DataFrame:
-    """Metrics for users: what travelled as text in columns that can be asked for."""
-    from pyspark.sql import functions
-
-    return rows.withColumn("why", functions.from_json(rows["why"], WHY_SPARK))
+    """Metrics for users, each in a column: what travelled as text in such that can be asked for."""
+    values = {**METRIC_VALUES, "why": f"from_json(why, '{WHY_SPARK}')"}
+    return rows.selectExpr(*(f"{value} AS {name}" for name, value in values.items()))

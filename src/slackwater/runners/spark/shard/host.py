@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
@@ -49,13 +49,11 @@ _MILLISECOND: Final = MICROSECONDS["ms"]
 RELEASED_SPARK: Final = f"output string, body binary, {METRICS_SPARK}"
 """What a shard gives out: packed rows, with the output they belong to, and one row of metrics without a body."""
 
-_NO_METRICS: Final = Metrics().as_row()
-_ARROW_TYPES: Final = {int: pa.int64(), float: pa.float64(), str: pa.string()}
 _RELEASED: Final = pa.schema({
-    "output": pa.string(),
-    "body": pa.binary(),
-    **{name: _ARROW_TYPES[type(value)] for name, value in _NO_METRICS.items()},
+    "output": pa.string(), "body": pa.binary(),
+    "counts": pa.list_(pa.int64()), "seconds": pa.list_(pa.float64()), "why": pa.string(),
 })  # fmt: skip
+_NO_METRICS: Final = {"counts": None, "seconds": None, "why": None}
 
 
 class ShardHost(StatefulProcessor):
@@ -64,6 +62,9 @@ class ShardHost(StatefulProcessor):
     With a timeout Spark's time mode must be "ProcessingTime"; without one nothing here needs a clock.
     """
 
+    STORED: ClassVar = ("segments", "number long", "segment binary")
+    """The name and the types of the map that all state is in."""
+
     def __init__(self, plan: ShardPlan, timeout: Duration | None = None) -> None:
         self._plan = plan
         self._timeout = timeout
@@ -71,8 +72,11 @@ class ShardHost(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Say what is stored."""
-        self._handle = handle
-        self._segments = _StoredSegments(handle.getMapState("segments", "number long", "segment binary"))
+        self.attach(handle, handle.getMapState(*self.STORED))
+
+    def attach(self, handle: StatefulProcessorHandle, segments: MapState) -> None:
+        """Take what Spark gives of the state."""
+        self._handle, self._segments = handle, _StoredSegments(segments)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -88,7 +92,7 @@ class ShardHost(StatefulProcessor):
                     arrivals.add(PackedRow(*row))
         metrics.rows_in = arrivals.rows
         now = None if self._timeout is None else timerValues.getCurrentProcessingTimeInMs() * _MILLISECOND
-        yield from self._run_shard(key, metrics, lambda shard: shard.on_micro_batch(arrivals, now))
+        yield from _in_frames(self._run_shard(key, metrics, lambda shard: shard.on_micro_batch(arrivals, now)))
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
         self,
@@ -101,27 +105,28 @@ class ShardHost(StatefulProcessor):
         That instant, and not the present: what a query slept through is no silence of its sources.
         """
         now = expiredTimerInfo.getExpiryTimeInMs() * _MILLISECOND
-        yield from self._run_shard(key, self._metrics(key), lambda shard: shard.on_timer(now))
+        yield from _in_frames(self._run_shard(key, self._metrics(key), lambda shard: shard.on_timer(now)))
 
     def _metrics(self, key: Any) -> Metrics:
         return Metrics(shard_keys(self._plan.shards).index(int(key[0])))
 
-    def _run_shard(self, key: Any, metrics: Metrics, work: Callable[[Shard], Iterator[_Output]]) -> Iterator[Any]:
+    def _run_shard(
+        self, key: Any, metrics: Metrics, work: Callable[[Shard], Iterator[_Output]]
+    ) -> Iterator[dict[str, Any]]:
         """Resume the shard and let it work; yield what that releases, then store what is left."""
         place = (_query_of_task(), repr(self._plan.described()), str(key[0]))
         with metrics.timed("state"):
             store, shard = self._resumed(place)
         with closing(shard):
             with with_users_lines():
-                for released in _given_out(shard, work(shard), metrics):
-                    yield pd.DataFrame([released])
+                yield from _given_out(shard, work(shard), metrics)
             with metrics.timed("state"):
                 self._segments.written_bytes = 0
                 store.save(self._segments, shard.snapshot())
                 keep_resident(place, store.leaves())
                 self._set_timer(shard)
         metrics.state_bytes = self._segments.written_bytes
-        yield pd.DataFrame([{"output": METRICS, "body": None, **metrics.as_row()}])
+        yield {"output": METRICS, "body": None, **metrics.as_row()}
 
     def _set_timer(self, shard: Shard) -> None:
         """Let Spark wake the shard when it wants to look again, and at no other time."""
@@ -141,6 +146,23 @@ class ShardHost(StatefulProcessor):
             return SegmentStore(self._codec), Shard(self._plan, timeout=self._timeout)
         store, snapshot = SegmentStore.load(self._codec, self._segments, head, take_resident(place))
         return store, Shard(self._plan, snapshot, self._timeout)
+
+
+def _in_frames(released: Iterable[dict[str, Any]]) -> Iterator[pd.DataFrame]:
+    """Hand on what is released in frames of about a chunk, or of all there is if that is less.
+
+    A frame costs Spark more than what is in it, where that is little.
+    """
+    waiting: list[dict[str, Any]] = []
+    held = 0
+    for row in released:
+        waiting.append(row)
+        held += len(row["body"] or b"")
+        if held >= CHUNK_BYTES // 2:
+            yield pd.DataFrame(waiting)
+            waiting, held = [], 0
+    if waiting:
+        yield pd.DataFrame(waiting)
 
 
 def _query_of_task() -> str:

@@ -22,7 +22,6 @@ METRICS: Final = "metrics"
 """The output that these rows go to."""
 
 _CLOCK: Final = SystemClock()
-_SPARK_TYPES: Final = {"int": "long", "Instant": "long", "float": "double", "str": "string"}
 
 
 @dataclass
@@ -119,10 +118,34 @@ class Metrics:
         self.unsent = counts.unsent
 
     def as_row(self) -> dict[str, Any]:
-        """One value for each column."""
-        return asdict(self)
+        """One value for each column that a shard gives out for them: `METRICS_SPARK`."""
+        values = asdict(self)
+        return {
+            "counts": [values[name] for name in _COUNTS],
+            "seconds": [values[name] for name in _SECONDS],
+            "why": self.why,
+        }
 
 
-METRIC_COLUMNS: Final = tuple(one.name for one in fields(Metrics))
-METRICS_SPARK: Final = ", ".join(f"{one.name} {_SPARK_TYPES[str(one.type)]}" for one in fields(Metrics))
-"""The columns, in Spark's words."""
+_SECONDS: Final = tuple(one.name for one in fields(Metrics) if one.type == "float")
+_COUNTS: Final = tuple(one.name for one in fields(Metrics) if one.type not in {"float", "str"})
+
+_SPARK_TYPES: Final = {"int": "long", "Instant": "long", "float": "double", "str": "string"}
+
+METRIC_COLUMNS: Final = ", ".join(f"{one.name} {_SPARK_TYPES[str(one.type)]}" for one in fields(Metrics))
+"""A column for each metric, in Spark's words, as tables get them."""
+
+METRICS_SPARK: Final = "counts array<long>, seconds array<double>, why string"
+"""What a shard gives out for them, in Spark's words.
+
+Spark turns what Python gives into Arrow column by column, at a tenth of a millisecond and more for each: thirty of them
+took longer than all that a shard does for a thousand rows.
+"""
+
+METRIC_VALUES: Final = {
+    one.name: f"counts[{_COUNTS.index(one.name)}]" if one.name in _COUNTS
+    else f"seconds[{_SECONDS.index(one.name)}]" if one.name in _SECONDS
+    else one.name
+    for one in fields(Metrics)
+}  # fmt: skip
+"""Where each metric is in it, in Spark's words."""
