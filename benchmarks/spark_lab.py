@@ -95,8 +95,9 @@ class Lab:
         version: int = 1,
         to: Callable[[DataFrame, int], None] | None = None,
         parquet: str | None = None,
+        partitions: int = 2,
     ) -> Any:
-        """Start a query on a state store, with a partition for each core.
+        """Start a query on a state store, with a partition for each core unless it is said otherwise.
 
         It writes nothing unless it is given a function, or a folder for Parquet files.
 
@@ -107,7 +108,7 @@ class Lab:
         conf.set(_STORE, store)
         conf.set(_FORMAT, str(version))
         conf.set(_CHANGELOG, "true")
-        conf.set("spark.sql.shuffle.partitions", "2")
+        conf.set("spark.sql.shuffle.partitions", str(partitions))
         try:
             writer = frame().writeStream.outputMode("append").option("checkpointLocation", checkpoint)
             writer = writer.format("noop") if to is None else writer.foreachBatch(to)

@@ -123,7 +123,7 @@ def test_files_that_python_reads_are_not_rows_of_spark(session: SparkSession, tm
     pq.write_table(_TRADES.empty_table(), tmp_path / "0.parquet")
     files = sw.stream(sw.parquet_files(session, str(tmp_path), schema=_COLUMNS), time="at", name="trades")
     text = _function_of_python(files).explain()
-    assert "to Python  3 passes: files are read and packed in map tasks" in text
+    assert "to Python  2 passes: files are read and packed in map tasks" in text
     places = {line.split("#")[0].strip(" └─"): line for line in text.splitlines() if "#" in line}
     assert " map tasks " in places["source"]
     assert " map tasks " in places["where"]

@@ -19,6 +19,7 @@ from slackwater.operators.emission import DIVERTED
 from slackwater.plan.explain import Drawing, facts_of, runs_once
 from slackwater.plan.node import SourceNode, walk
 from slackwater.plan.rewrites.preaggregate import why_not_map_side
+from slackwater.runners.spark.output.sinks import FEW_BYTES
 from slackwater.runners.spark.planning.shard_count import cores_of
 from slackwater.runners.spark.runner import MAIN, plan_of, require_counts
 from slackwater.runners.spark.source import SparkFeed
@@ -33,6 +34,12 @@ _SPARK: Final = "Spark"
 _MAP_TASKS: Final = "map tasks"
 _EITHER: Final = "Spark or map tasks"
 _SHARDS: Final = "shards"
+
+_JOBS: Final = (
+    f"one computes all outputs; one more for each of more than {FEW_BYTES >> 20} MiB, or whose sink is not a folder of "
+    "Parquet files; one for everything while one folder alone gets more"
+)
+"""What Spark does for a micro-batch."""
 
 _SEVERAL: Final = 2
 """Shards of a plan that is explained where nobody knows how many there will be."""
@@ -64,6 +71,7 @@ def _facts(plan: ShardPlan, *, known: bool, asked: bool) -> Iterator[tuple[str, 
     yield "summed up", _summed_up(plan)
     yield from _heartbeats(plan)
     yield "to Python", _passes(plan)
+    yield "jobs", _JOBS
     yield "outputs", ", ".join(map(_output, plan.outputs))
     strangers = dict.fromkeys(one.source.name for one in plan.pipelines if not isinstance(one.source.feed, SparkFeed))
     if strangers:
@@ -114,7 +122,7 @@ def _passes(plan: ShardPlan) -> str:
     """How often data goes from Spark to Python and back."""
     files = all(_reads_files(one.source) for one in plan.pipelines)
     packed = "files are read and packed" if files else "rows are packed"
-    return f"3 passes: {packed} in map tasks, shards run the plan, and rows are unpacked for sinks, few by the driver"
+    return f"2 passes: {packed} in map tasks, and shards run the plan; many rows of an output are unpacked in a third"
 
 
 def _output(name: str) -> str:

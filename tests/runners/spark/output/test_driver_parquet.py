@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,11 @@ def test_a_file_reads_like_one_of_spark(session: SparkSession, tmp_path: Path, t
     by_arrow = [pq.read_table(path) for path in (tmp_path / "ours/part-00000.parquet", theirs_at)]
     assert by_arrow[0].schema.equals(by_arrow[1].schema, check_metadata=False)
     assert by_arrow[0].equals(by_arrow[1])
+    entries = [pq.read_metadata(path).metadata for path in (tmp_path / "ours/part-00000.parquet", theirs_at)]
+    version, columns = b"org.apache.spark.version", b"org.apache.spark.sql.parquet.row.metadata"
+    assert entries[0].keys() == {version, columns}
+    assert entries[0][version] == entries[1][version]
+    assert json.loads(entries[0][columns]) == json.loads(entries[1][columns])
     both = session.read.parquet(str(tmp_path / "ours"), str(tmp_path / "theirs"))
     assert both.count() == 2 * rows
     if rows:

@@ -80,13 +80,16 @@ class DriverParquet:
         if rows is None:
             return None
         sink = pa.BufferOutputStream()
-        pq.write_table(
-            rows.replace_schema_metadata({_WRITTEN_BY: self.version, _COLUMNS: columns.json()}),
+        with pq.ParquetWriter(
             sink,
+            schema,
             compression=self.compression,
             use_deprecated_int96_timestamps=self.int96,
             store_schema=False,  # or readers by Arrow would find other types than in Spark's own files
-        )
+        ) as writer:
+            writer.write_table(rows)
+            # By hand: without Arrow's schema no metadata of a table is written.
+            writer.add_key_value_metadata({_WRITTEN_BY: self.version, _COLUMNS: columns.json()})
         return sink.getvalue()
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from slackwater.runners.spark.checkpoint.ownership import Run
 
 
-_FEW_BYTES: Final = 1 << 20
+FEW_BYTES: Final = 1 << 20
 """What an output may have of a micro-batch to be taken through the driver."""
 
 _SMALL_CHUNK: Final = 1 << 19
@@ -301,7 +301,7 @@ def _few(chunks: Sequence[_Chunk], binding: SinkBinding) -> list[pa.Table] | Non
         return None
     its = [chunk for chunk in chunks if chunk.output in binding.outputs]
     bodies = [chunk.body for chunk in its if chunk.body is not None]
-    if len(bodies) < len(its) or sum(chunk.size for chunk in its) > _FEW_BYTES:
+    if len(bodies) < len(its) or sum(chunk.size for chunk in its) > FEW_BYTES:
         return None
     return [pa.Table.from_batches([from_buffer(body)]) for body in bodies]
 

@@ -120,7 +120,8 @@ class LocalFiles:
             with path.open("xb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                if len(data):
+                    os.fsync(file.fileno())
         except OSError:
             path.unlink(missing_ok=True)
             raise
