@@ -173,7 +173,8 @@ print([name for name in sys.modules if name.partition(".")[0] in ("slackwater", 
     done = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)  # noqa: S603 - ours
     assert done.stdout.strip() == "[]"
     given = []
-    for host in (ShardHost(plan), pickled().loads(travelled)):
+    hosts: list[Any] = [ShardHost(plan), pickled().loads(travelled)]
+    for host in hosts:
         handle = _Handle()
         host.init(handle)
         for times in ([5, 1, 3], [9, 7]):
