@@ -36,8 +36,8 @@ _EITHER: Final = "Spark or map tasks"
 _SHARDS: Final = "shards"
 
 _JOBS: Final = (
-    f"one computes all outputs; one more for each of more than {FEW_BYTES >> 20} MiB, or whose sink is neither a folder "
-    "of Parquet files nor a table; one for everything while one folder alone gets more"
+    f"one computes all outputs; one more for each of more than {FEW_BYTES >> 20} MiB, or whose sink is neither a "
+    "folder of Parquet files nor a table; one for everything while one folder alone gets more"
 )
 """What Spark does for a micro-batch."""
 

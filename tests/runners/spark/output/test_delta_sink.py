@@ -422,7 +422,9 @@ def test_a_query_writes_each_row_once_whatever_is_replayed(session: SparkSession
     }
     assert _numbers(tmp_path / "main") == _SMALL.expected(3)
     assert _numbers(tmp_path / "late") == _SMALL.late(3)
-    assert DeltaTable(tmp_path / "metrics").to_pyarrow_table()["rows_in"].to_pylist() == [100] * 3
+    metrics = DeltaTable(tmp_path / "metrics").to_pyarrow_table()
+    assert metrics["rows_in"].to_pylist() == [100] * 3
+    assert {reason["step"] for text in metrics["why"].to_pylist() for reason in json.loads(text)} == {"punctuate#1"}
     with pytest.raises(PlanError, match="belongs to another query"):
         _SMALL.run(session, tmp_path, "anew", **sinks)
     for others, words in (

@@ -458,7 +458,7 @@ def test_a_query_writes_each_row_once_whatever_is_replayed(
     _SMALL.run(session, tmp_path, **sinks)
     assert _numbers(postgres, "main") == _SMALL.expected(3)
     assert _numbers(postgres, "late") == _SMALL.late(3)
-    assert _sql(postgres, "SELECT rows_in FROM metrics") == [(100,)] * 3
+    assert _sql(postgres, "SELECT rows_in, why::jsonb -> 0 ->> 'step' FROM metrics") == [(100, "punctuate#1")] * 3
     with pytest.raises(PlanError, match="belongs to another query"):
         _SMALL.run(session, tmp_path, "anew", **sinks)
 

@@ -12,7 +12,7 @@ whatever the former owner is about to commit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from slackwater.errors import PlanError, message
 from slackwater.progress.clock import SystemClock
@@ -147,6 +147,9 @@ class DeltaWriter:
     """A table that a run writes to."""
 
     table: DeltaTarget
+
+    why_as_text: ClassVar = True
+    """Reasons in metrics are JSON: the columns of a table stay as they are when there is more to say."""
 
     def has(self, session: SparkSession, batch_id: int) -> bool:  # noqa: ARG002 - as for folders
         """Whether the table has a micro-batch. Refuse to say for a table that has gone to another query."""

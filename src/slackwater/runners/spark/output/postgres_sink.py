@@ -15,7 +15,7 @@ of each key replaces the one that is there.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
@@ -140,6 +140,9 @@ class PostgresWriter:
     """A table that a run writes to."""
 
     table: PostgresTable
+
+    why_as_text: ClassVar = True
+    """Reasons in metrics are JSON: PostgreSQL has no column for structs."""
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
         """Write the rows of a micro-batch, which come to the driver in pieces, one at a time."""

@@ -45,7 +45,8 @@ class Sink(Protocol):
     sink that has `has(session, batch_id)` is asked whether it took them, and if so is left alone. One that has
     `write_few(tables, columns, session, batch_id)` is offered few rows as Arrow tables, and says whether it took them.
     One that says `reads_once` asks for its rows only once, so that they need not be kept for it alone; that it
-    `prefers_few` says that to be offered few is worth keeping them.
+    `prefers_few` says that to be offered few is worth keeping them. One that says `why_as_text` gets that of metrics in
+    JSON.
     """
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
@@ -308,11 +309,12 @@ def _few(chunks: Sequence[_Chunk], binding: SinkBinding) -> list[pa.Table] | Non
 
 def _of_many(released: DataFrame, binding: SinkBinding) -> DataFrame:
     if binding.columns is None:
-        return _metrics(released.where(released["output"] == METRICS))
+        as_text = getattr(binding.sink, "why_as_text", False)
+        return _metrics(released.where(released["output"] == METRICS), as_text=as_text)
     return rows_of_outputs(released, binding.outputs, binding.columns)
 
 
-def _metrics(rows: DataFrame) -> DataFrame:
-    """Metrics for users, each in a column: what travelled as text in such that can be asked for."""
-    values = {**METRIC_VALUES, "why": f"from_json(why, '{WHY_SPARK}')"}
+def _metrics(rows: DataFrame, *, as_text: bool) -> DataFrame:
+    """Metrics for users, each in a column: reasons as they travelled, or in columns that can be asked for."""
+    values = METRIC_VALUES if as_text else {**METRIC_VALUES, "why": f"from_json(why, '{WHY_SPARK}')"}
     return rows.selectExpr(*(f"{value} AS {name}" for name, value in values.items()))

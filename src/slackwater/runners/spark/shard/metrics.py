@@ -83,7 +83,7 @@ class Metrics:
     """The punctuation of the output, in microseconds or sequence numbers."""
 
     why: str = ""
-    """Why each step is complete no further, in JSON: `SparkQuery.why()` reads it, and sinks get it in columns."""
+    """Why each step is complete no further, in JSON: `SparkQuery.why()` reads it. But for tables, sinks get columns."""
 
     state_bytes: int = 0
     """What was written to the state store."""
