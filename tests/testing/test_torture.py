@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from slackwater.events.batch import EventBatch
 from slackwater.events.elements import Insert, elements_of
 from slackwater.operators.emission import Emission
+from slackwater.operators.heartbeats.driven import DrivenHeartbeatsOperator
+from slackwater.operators.heartbeats.heartbeats import HeartbeatsOperator
 from slackwater.operators.operator import Operator, StatelessOperator
+from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.union import UnionOperator
 from slackwater.testing.cases import CASES, POINTS
-from slackwater.testing.torture import Streams, TortureCase, operators_found, torture
+from slackwater.testing.torture import Streams, TortureCase, operators_found, torture, torture_divided
 
 
 @pytest.mark.parametrize("operator", operators_found(), ids=lambda operator: operator.__name__)
@@ -32,6 +35,26 @@ def test_every_operator_has_a_torture_case(operator: type[Operator[Any]]) -> Non
 def test_operators_keep_the_laws_however_they_are_driven(case: TortureCase, data: st.DataObject, seed: int) -> None:
     """Any cut, interleaving and restore gives the oracle's table, with lawful punctuations and nothing left inside."""
     torture(case, data.draw(case.streams), Random(seed))
+
+
+_DIVIDED = [case for case in CASES if case.divided]
+
+_TOLD = {PunctuateOperator, HeartbeatsOperator, DrivenHeartbeatsOperator}
+"""These go by what a runner tells them of the rows of all: see tests/runners/spark/shard/test_resharding.py."""
+
+
+@pytest.mark.parametrize("operator", operators_found(), ids=lambda operator: operator.__name__)
+def test_operators_that_split_have_a_case_in_which_they_do(operator: type[Operator[Any]]) -> None:
+    """Say so by `divided`, in a case where the rows of one key can be treated without those of another."""
+    assert (operator.splits and operator not in _TOLD) == any(case.operator is operator for case in _DIVIDED)
+
+
+@pytest.mark.parametrize("case", _DIVIDED, ids=lambda case: case.name)
+@FEWER
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_several_operators_do_the_work_of_one(case: TortureCase, data: st.DataObject, seed: int) -> None:
+    """Each gets the rows of some keys, with all punctuations; meanwhile they become more and fewer."""
+    torture_divided(case, data.draw(case.streams), Random(seed))
 
 
 class _Forgetful(StatelessOperator):

@@ -16,7 +16,7 @@ Cost: O(inputs) for each batch, none for a row that waits; batches are cut, not 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,13 +25,15 @@ from slackwater.errors import BrokenOrder
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.operators.emission import Emission
 from slackwater.operators.interest import InterestedOperator
+from slackwater.operators.shares import ordered_together, parts_of_ordered, require_alike
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
 
@@ -60,6 +62,7 @@ class HoldOperator(InterestedOperator[HoldState]):
 
     __slots__ = ("_emitted_until", "_held", "_no_rows", "_peak", "_registers", "_rows", "_where", "waits_for")
     state_types = (HoldState, EventBatch)
+    splits = True
 
     def __init__(
         self,
@@ -163,6 +166,18 @@ class HoldOperator(InterestedOperator[HoldState]):
     def snapshot(self) -> HoldState:
         """Return what waits. Cost: O(batches held)."""
         return HoldState(tuple(self._registers), self.waits_for, tuple(self._held), self._emitted_until)
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[HoldState]:
+        """The rows that wait, by their keys. Cost: a copy of them."""
+        return [replace(self.snapshot(), held=held) for held in parts_of_ordered(tuple(self._held), spreads[0])]
+
+    def unite(self, states: Sequence[HoldState]) -> HoldState:
+        """All rows that wait, in order of time; all that have some must have come as far."""
+        held = ordered_together(state.held for state in states)
+        if held:
+            require_alike(self._where, (state.registers[0] for state in states))
+        registers = tuple(map(min, zip(*(state.registers for state in states), strict=True)))
+        return HoldState(registers, states[0].waits_for, held, min(state.emitted_until for state in states))
 
     def check(self) -> None:
         """Assert the invariants."""

@@ -11,6 +11,8 @@ Laws (the torture harness in slackwater.testing runs them on every subclass it f
     4. After on_end on every port nothing is buffered.
     5. Feedback (ignore_before) at any moment, lost or repeated, changes nothing of what reaches past its bound, and no
        punctuation. So does leaving out what is of no interest by of_interest_from.
+    6. Where `splits`: operators that each get the rows of some keys, with all punctuations, give together what one
+       gives; and so they go on when split() and unite() have taken what they remember to another number of them.
 
 To write one: copy `union.py` (several ports) or `where.py` (one port, no state), give it a plan node, and add a
 case to `slackwater.testing.cases`; a test fails until the case is there.
@@ -26,6 +28,9 @@ from slackwater.operators.replicas.left_out import NONE_LEFT_OUT, LeftOut
 from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.batch import EventBatch
     from slackwater.operators.why import Why
     from slackwater.progress.frontier import Port
@@ -50,6 +55,9 @@ class Operator(ABC, Generic[StateT]):
 
     state_types: ClassVar[tuple[type[Any], ...]] = ()
     """The classes that a snapshot is made of, beside plain values and columns: those a runner must be able to store."""
+
+    splits: ClassVar[bool] = False
+    """Whether what is remembered can be taken to another number of operators: split() and unite() are there."""
 
     @abstractmethod
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
@@ -151,6 +159,21 @@ class Operator(ABC, Generic[StateT]):
     def snapshot(self) -> StateT:
         """Return all that the operator remembers, as a value that later calls do not change."""
 
+    def split(self, spreads: Sequence[RowSpread]) -> Sequence[StateT]:
+        """What each of several operators would remember that each get the rows of some keys.
+
+        `spreads` say for each input which those are. Rows and groups go where their keys do; how far inputs have come
+        all know, and what was counted stays with the first.
+        """
+        raise NotImplementedError
+
+    def unite(self, states: Sequence[StateT]) -> StateT:
+        """What one operator remembers that takes the place of several, each of which had some keys.
+
+        Only a fresh operator is asked. It is as far as the least of them, and has counted what all have.
+        """
+        raise NotImplementedError
+
     def check(self) -> None:
         """Assert every invariant of the state; tests call it after each step."""
 
@@ -159,6 +182,7 @@ class StatelessOperator(Operator[None]):
     """An operator whose answers depend on the batch alone."""
 
     __slots__ = ()
+    splits = True
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is nothing to flush
         """Release nothing: nothing was held."""
@@ -166,4 +190,12 @@ class StatelessOperator(Operator[None]):
 
     def snapshot(self) -> None:
         """Return None: there is nothing to remember."""
+        return
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[None]:
+        """Nothing for each."""
+        return [None] * spreads[0].places
+
+    def unite(self, states: Sequence[None]) -> None:  # noqa: ARG002 - there is nothing in them
+        """Nothing of all."""
         return

@@ -10,8 +10,11 @@ from slackwater.operators.interest import InterestedOperator
 from slackwater.operators.stream_progress import StreamProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.batch import EventBatch
     from slackwater.progress.frontier import Port
 
@@ -21,6 +24,7 @@ class ProgressOnlyOperator(InterestedOperator[StreamProgress]):
 
     __slots__ = ("_no_rows", "_ordered", "_progress", "_where")
     state_types = (StreamProgress,)
+    splits = True
 
     def __init__(
         self, no_rows: pa.RecordBatch, *, ordered: bool, step: str = "progress", resume: StreamProgress | None = None
@@ -45,3 +49,11 @@ class ProgressOnlyOperator(InterestedOperator[StreamProgress]):
     def snapshot(self) -> StreamProgress:
         """Return how far the input has come."""
         return self._progress
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[StreamProgress]:
+        """All know how far the input has come."""
+        return [self._progress] * spreads[0].places
+
+    def unite(self, states: Sequence[StreamProgress]) -> StreamProgress:
+        """As far as the least of them."""
+        return StreamProgress.least(states)

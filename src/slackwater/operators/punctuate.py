@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.batch import Mask, Times
     from slackwater.events.schema import EventSchema
     from slackwater.operators.aggregate.preaggregate import Preaggregate
@@ -105,6 +106,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         "_windows",
     )
     state_types = (PunctuateState,)
+    splits = True
 
     def __init__(
         self,
@@ -232,6 +234,16 @@ class PunctuateOperator(Operator[PunctuateState]):
     def snapshot(self) -> PunctuateState:
         """Return all there is to remember."""
         return self._state
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[PunctuateState]:
+        """All know how far rows have come; the first goes on counting."""
+        others = replace(self._state, late=0, adjusted=0)
+        return [self._state, *[others] * (spreads[0].places - 1)]
+
+    def unite(self, states: Sequence[PunctuateState]) -> PunctuateState:
+        """All have been told the same of how far rows have come."""
+        late, adjusted = sum(one.late for one in states), sum(one.adjusted for one in states)
+        return replace(states[0], late=late, adjusted=adjusted)
 
     def check(self) -> None:
         """Assert the invariants."""

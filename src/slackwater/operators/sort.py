@@ -29,6 +29,9 @@ from slackwater.progress.instants import FOREVER
 from slackwater.progress.saturating import later
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.schema import EventSchema
     from slackwater.kernels.sorting.pairs import Column
     from slackwater.progress.frontier import Port
@@ -52,8 +55,12 @@ class SortOperator(InterestedOperator[SortState]):
     `length` is that of all events, where they have one, as in windows: then their ends need not be held.
     """
 
-    __slots__ = ("_holds_ends", "_intervals", "_length", "_no_rows", "_peak", "_progress", "_rows", "_sorter", "_where")
+    __slots__ = (
+        "_holds_ends", "_intervals", "_length", "_no_rows", "_peak", "_progress", "_rows", "_schema", "_sorter",
+        "_step", "_where",
+    )  # fmt: skip
     state_types = (SortState, RowStoreState, SorterState, Piece, StreamProgress)
+    splits = True
 
     def __init__(
         self,
@@ -63,6 +70,8 @@ class SortOperator(InterestedOperator[SortState]):
         length: Duration | None = None,
     ) -> None:
         super().__init__()
+        self._schema = schema
+        self._step = step
         self._no_rows = schema.no_rows
         self._length = length
         self._intervals = schema.until is not None
@@ -141,6 +150,32 @@ class SortOperator(InterestedOperator[SortState]):
     def snapshot(self) -> SortState:
         """Return what waits. Cost: O(segments); no row is copied."""
         return SortState(self._progress, self._sorter.snapshot(), self._rows.snapshot())
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[SortState]:
+        """The rows that wait, by their keys, in order. Cost: that of sending all of them."""
+        parts: list[list[EventBatch]] = [[] for _ in range(spreads[0].places)]
+        for held in self._released(self.snapshot()):
+            for part, rows in zip(parts, spreads[0].parts_of(held), strict=True):
+                part.append(rows)
+        return [self._holding(self._progress, part) for part in parts]
+
+    def unite(self, states: Sequence[SortState]) -> SortState:
+        """All rows that wait. Of equal times those come first that the first had."""
+        held = (rows for state in states for rows in self._released(state))
+        return self._holding(StreamProgress.least(state.progress for state in states), held)
+
+    def _released(self, state: SortState) -> list[EventBatch]:
+        """All rows that wait, in order."""
+        sent = SortOperator(self._schema, self._step, state, self._length).on_end(0)
+        return [batch for batch in sent.batches if batch.rows]
+
+    def _holding(self, progress: StreamProgress, held: Iterable[EventBatch]) -> SortState:
+        """What is remembered where these rows wait."""
+        nothing = SortState(progress, SorterState(), RowStoreState((), 0))
+        operator = SortOperator(self._schema, self._step, nothing, self._length)
+        for rows in held:
+            operator.on_batch(0, rows)
+        return operator.snapshot()
 
     def check(self) -> None:
         """Assert the invariants."""

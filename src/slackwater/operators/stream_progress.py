@@ -18,6 +18,8 @@ from slackwater.kernels.progress.steps_back import first_step_back
 from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from slackwater.events.batch import EventBatch
 
 
@@ -42,6 +44,16 @@ class StreamProgress:
     def complete_before(self) -> Instant:
         """No later element concerns time before this instant."""
         return max(self.punctuated, self.reached)
+
+    @classmethod
+    def least(cls, several: Iterable[StreamProgress]) -> StreamProgress:
+        """How far one input is that has what several have each a part of.
+
+        >>> StreamProgress.least([StreamProgress(3, 5), StreamProgress(4, 4)])
+        StreamProgress(punctuated=3, reached=4)
+        """
+        punctuated, reached = zip(*((one.punctuated, one.reached) for one in several), strict=True)
+        return cls(min(punctuated), min(reached))
 
     def after(self, batch: EventBatch, where: str, *, ordered: bool) -> StreamProgress:
         """Return the progress after a batch; refuse events that it contradicts. Cost: O(elements)."""

@@ -21,8 +21,11 @@ from slackwater.operators.waiting_room import WaitingRoom, WaitingRoomState
 from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
 
@@ -41,14 +44,16 @@ class UnionOperator(InterestedOperator[UnionState]):
     Rows of no interest are left out by those who send them; those that come all the same go on, and move the registers.
     """
 
-    __slots__ = ("_emitted_until", "_no_rows", "_room")
+    __slots__ = ("_emitted_until", "_no_rows", "_room", "_where")
     state_types = (UnionState, WaitingRoomState, EventBatch)
+    splits = True
 
     def __init__(
         self, ports: int, no_rows: pa.RecordBatch, where: str = "union", resume: UnionState | None = None
     ) -> None:
         super().__init__()
         self._no_rows = no_rows
+        self._where = where
         self._room = WaitingRoom(ports, where, resume.room if resume else None)
         self._emitted_until = resume.emitted_until if resume else BEGINNING
 
@@ -88,6 +93,15 @@ class UnionOperator(InterestedOperator[UnionState]):
     def snapshot(self) -> UnionState:
         """Return what waits. Cost: O(batches held)."""
         return UnionState(self._room.snapshot(), self._emitted_until)
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[UnionState]:
+        """The rows that wait, by their keys. Cost: a copy of them."""
+        return [UnionState(room, self._emitted_until) for room in self._room.snapshot().split(spreads)]
+
+    def unite(self, states: Sequence[UnionState]) -> UnionState:
+        """All rows that wait, in order of time."""
+        room = WaitingRoomState.unite(self._where, [state.room for state in states])
+        return UnionState(room, min(state.emitted_until for state in states))
 
     def check(self) -> None:
         """Assert the invariants of the waiting room, and that nothing is emitted that inputs could contradict."""

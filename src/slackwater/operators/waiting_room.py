@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slackwater.errors import BrokenOrder
+from slackwater.operators.shares import ordered_together, parts_of_ordered, require_alike
 from slackwater.progress.frontier import Frontier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.batch import EventBatch
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Instant
@@ -34,6 +36,21 @@ class WaitingRoomState:
 
     registers: tuple[Instant, ...]
     held: tuple[tuple[EventBatch, ...], ...]
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[WaitingRoomState]:
+        """What waits, by the keys of rows: a room for each place."""
+        by_input = [parts_of_ordered(held, spread) for held, spread in zip(self.held, spreads, strict=True)]
+        return [WaitingRoomState(self.registers, held) for held in zip(*by_input, strict=True)]
+
+    @classmethod
+    def unite(cls, where: str, states: Sequence[WaitingRoomState]) -> WaitingRoomState:
+        """What waits in several rooms, in one; inputs of which rows wait must have come as far in all of them."""
+        held = tuple(ordered_together(queues) for queues in zip(*(state.held for state in states), strict=True))
+        registers = list(zip(*(state.registers for state in states), strict=True))
+        for waiting, come_to in zip(held, registers, strict=True):
+            if waiting:
+                require_alike(where, come_to)
+        return cls(tuple(map(min, registers)), held)
 
 
 class WaitingRoom:

@@ -29,8 +29,11 @@ from slackwater.progress.instants import BEGINNING, FOREVER, UNTIMED, Instant
 from slackwater.progress.saturating import later
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.batch import Times
     from slackwater.events.schema import EventSchema
     from slackwater.policies.windows import Window
@@ -49,6 +52,7 @@ class WindowOperator(InterestedOperator[Instant]):
     Its state is the last punctuation that it emitted, BEGINNING where the window keeps the order of its input.
     """
 
+    splits = True
     __slots__ = ("_done_before", "_no_rows", "_panes_of", "_punctuated_until", "_schema", "_speaks", "_step", "_window")
 
     def __init__(
@@ -102,6 +106,14 @@ class WindowOperator(InterestedOperator[Instant]):
     def snapshot(self) -> Instant:
         """Return the last punctuation emitted."""
         return self._punctuated_until
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[Instant]:
+        """All have emitted it."""
+        return [self._punctuated_until] * spreads[0].places
+
+    def unite(self, states: Sequence[Instant]) -> Instant:
+        """The least of them."""
+        return min(states)
 
     def _rewritten(self, batch: EventBatch) -> EventBatch:
         if not batch.rows:

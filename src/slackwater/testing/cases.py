@@ -124,6 +124,7 @@ def _window(window: Window, *, ordered: bool) -> TortureCase:
         streams,
         oracle,
         ordered=ordered and not isinstance(window, Hopping),
+        divided=(POINTS,),
     )
 
 
@@ -134,6 +135,7 @@ def _aggregate(keys: tuple[str, ...], *, ordered: bool) -> TortureCase:
         lambda state: AggregateOperator(INTERVALS, keys, AGGREGATES, ordered=ordered, resume=state),
         st.tuples((ordered_batches if ordered else disordered_batches)(PAYLOAD, intervals=True)),
         lambda streams: aggregate_oracle(_inserts(streams), PAYLOAD.names, keys, AGGREGATES),
+        divided=(INTERVALS,) if keys else (),
     )
 
 
@@ -235,6 +237,7 @@ def _sort(schema: EventSchema) -> TortureCase:
         lambda state: SortOperator(schema, resume=state),
         st.tuples(disordered_batches(PAYLOAD, intervals=intervals)),
         _inserts,
+        divided=(schema,),
     )
 
 
@@ -251,13 +254,16 @@ def _in_bands(keys: tuple[str, ...], band: int) -> TortureCase:
         st.tuples(*[disordered_batches(PAYLOAD, intervals=True, max_rows=12)] * 3),
         oracle,
         output=band_output(band) if band else None,
+        divided=(INTERVALS,) * 3 if keys else (),
     )
 
 
 def _matching(
     name: str, build: Callable[[Any], Operator[Any]], streams: SearchStrategy[Streams], oracle: Callable[..., Any]
 ) -> TortureCase:
-    return TortureCase(name, type(build(None)), build, streams, oracle)
+    operator = type(build(None))
+    divided = (POINTS, POINTS) if "by key" in name else ()
+    return TortureCase(name, operator, build, streams, oracle, divided=divided)
 
 
 def _shown(streams: Streams, port: int, *, intervals: bool = False) -> list[Insert]:
@@ -277,6 +283,7 @@ CASES: tuple[TortureCase, ...] = (
         lambda _: WhereOperator(POINTS, nw.col("v") > 0),
         _one(),
         lambda streams: [e for e in _inserts(streams) if _row(e)[1] is not None and _row(e)[1] > 0],
+        divided=(POINTS,),
     ),
     TortureCase(
         "select",
@@ -286,6 +293,7 @@ CASES: tuple[TortureCase, ...] = (
         lambda streams: [
             Insert((k, None if v is None else v * 2), e.start, e.end) for e in _inserts(streams) for k, v in [_row(e)]
         ],
+        divided=(POINTS,),
     ),
     TortureCase(
         "map_batches",
@@ -295,6 +303,7 @@ CASES: tuple[TortureCase, ...] = (
         lambda streams: [
             Insert((None if v is None else v * 2, k), e.start, e.end) for e in _inserts(streams) for k, v in [_row(e)]
         ],
+        divided=(POINTS,),
     ),
     TortureCase(
         "assume_ordered",
@@ -317,6 +326,7 @@ CASES: tuple[TortureCase, ...] = (
         _two(),
         lambda streams: [*_inserts(streams, 0), *_inserts(streams, 1)],
         ordered=False,
+        divided=(POINTS, POINTS),
     ),
     TortureCase(
         "union of two",
@@ -324,6 +334,7 @@ CASES: tuple[TortureCase, ...] = (
         lambda state: UnionOperator(2, POINTS.no_rows, resume=state),
         _two(),
         lambda streams: [*_inserts(streams, 0), *_inserts(streams, 1)],
+        divided=(POINTS, POINTS),
     ),
     TortureCase(
         "union of three interval streams",
@@ -331,6 +342,7 @@ CASES: tuple[TortureCase, ...] = (
         lambda state: UnionOperator(3, POINTS.no_rows, resume=state),
         st.tuples(*[ordered_batches(PAYLOAD, intervals=True, max_rows=12)] * 3),
         lambda streams: [event for port in range(3) for event in _inserts(streams, port)],
+        divided=(INTERVALS,) * 3,
     ),
     *(_window(window, ordered=ordered) for window in (Tumbling(5, 2), Hopping(7, 3), Hopping(2, 5), Sliding(4))
       for ordered in (True, False)),

@@ -87,4 +87,5 @@ def _of(
         lambda state: DeduplicateOperator(schema, on, within, keep, ordered=ordered, resume=state),
         streams,
         lambda streams: deduplicate_oracle(elements_of(streams[0]), places, within, keep),
+        divided=(schema,) if "k" in on else (),
     )

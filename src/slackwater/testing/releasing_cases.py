@@ -29,6 +29,7 @@ def releasing_cases(schema: EventSchema) -> list[TortureCase]:
             lambda state: ProgressOnlyOperator(schema.no_rows, ordered=in_order, resume=state),
             st.tuples(ordered if in_order else disordered),
             lambda _: [],
+            divided=(schema,),
         )
 
     return [
@@ -38,6 +39,7 @@ def releasing_cases(schema: EventSchema) -> list[TortureCase]:
             lambda state: HoldOperator(3, schema.no_rows, resume=state),
             st.tuples(ordered, ordered, ordered),
             _rows,
+            divided=(schema,) * 3,
         ),
         TortureCase(
             "hold for nobody yet",
@@ -45,10 +47,13 @@ def releasing_cases(schema: EventSchema) -> list[TortureCase]:
             lambda state: HoldOperator(2, schema.no_rows, resume=state, waits=False),
             st.tuples(ordered, ordered),
             _rows,
+            divided=(schema,) * 2,
         ),
         progress(in_order=True),
         progress(in_order=False),
-        TortureCase("pass_on", PassOnOperator, lambda _: PassOnOperator(), st.tuples(ordered), _rows),
+        TortureCase(
+            "pass_on", PassOnOperator, lambda _: PassOnOperator(), st.tuples(ordered), _rows, divided=(schema,)
+        ),
     ]
 
 

@@ -3,7 +3,8 @@
 The same streams are fed as one batch, one element at a time, in random cuts, with empty batches in between, with ports
 interleaved at random, and with a snapshot and a new operator at every boundary; check() is called after each call.
 Whatever the way, the output must be the same temporal table, the one of a slow oracle; its punctuations must never go
-back nor be contradicted; and nothing may be left inside when all inputs have ended.
+back nor be contradicted; and nothing may be left inside when all inputs have ended. Where rows may be divided by their
+keys, several operators do the work of one, and become more and fewer meanwhile.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import slackwater.operators
 import slackwater.plan.nodes
+from slackwater.columns.row_spread import RowSpread
+from slackwater.errors import RunError
 from slackwater.events.elements import Insert, Punctuate, elements_of
 from slackwater.operators.operator import Operator
 from slackwater.progress.instants import BEGINNING, Instant
@@ -31,11 +34,15 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from slackwater.events.batch import EventBatch
+    from slackwater.events.schema import EventSchema
     from slackwater.operators.emission import Emission, OutputName
     from slackwater.progress.frontier import Port
 
 Streams: TypeAlias = "tuple[EventBatch, ...]"
 """What an operator is fed: one whole stream per port."""
+
+_CHANGES: float = 0.3
+"""How often operators become more or fewer before they get an element."""
 
 TICK: Instant = 7
 """The processing time that operators with ticks get before each batch."""
@@ -59,6 +66,9 @@ class TortureCase:
 
     output: OutputName | None = None
     """The output that is looked at: the main one, or one beside it."""
+
+    divided: tuple[EventSchema, ...] = ()
+    """The columns of each input, where rows may be divided by their key "k"."""
 
 
 class Cut(Enum):
@@ -84,6 +94,63 @@ def torture(case: TortureCase, streams: Streams, rng: Random) -> None:
                     f"{case.name}: {cut.value}, {'restored at every boundary' if restore else 'undisturbed'}"
                 )
                 raise
+
+
+def torture_divided(case: TortureCase, streams: Streams, rng: Random) -> None:
+    """Let several operators do the work of one, as many as it happens; raise AssertionError at the first broken law."""
+    expected = list(case.oracle(streams))
+    emitted = _drive_divided(case, schedule(streams, Cut.ELEMENTS, rng), rng)
+    for of_one in emitted:
+        for stretch in of_one:
+            assert_lawful(stretch, ordered=case.ordered)
+    rows = [batch.data() for of_one in emitted for stretch in of_one for batch in stretch]  # each has its punctuations
+    assert_same_table(rows, expected)
+
+
+def _drive_divided(
+    case: TortureCase, schedule: Iterable[tuple[Port, EventBatch | None]], rng: Random
+) -> list[list[list[EventBatch]]]:
+    """What operators emit that each get the rows of some keys; for each number of them, for each of them."""
+    emitted: list[list[list[EventBatch]]] = []
+    operators = [case.build(None)]
+    spreads = _spreads(case, 1)
+    ended: list[Port] = []
+    for port, element in schedule:
+        if not ended and rng.random() < _CHANGES:
+            operators, spreads = _divided_anew(case, operators, rng.choice([1, 2, 3]))
+            emitted.append([[] for _ in operators])
+        if not emitted:
+            emitted.append([[]])
+        everybody = element is None or not element.rows
+        mine = range(len(operators)) if everybody else [int(spreads[port].of(element)[0])]  # type: ignore[arg-type]
+        for number in mine:
+            operator = operators[number]
+            emission = operator.on_end(port) if element is None else operator.on_batch(port, element)
+            emitted[-1][number] += _batches(emission, case.output)
+            operator.check()
+        ended += [port] if element is None else []
+    assert sum(operator.buffered() for operator in operators) == 0, "something is left inside"
+    return emitted
+
+
+def _divided_anew(
+    case: TortureCase, operators: list[Operator[Any]], number: int
+) -> tuple[list[Operator[Any]], list[RowSpread]]:
+    """As many operators as are wanted, of those there are; the same ones, if they have not come equally far."""
+    spreads = _spreads(case, number)
+    parts = zip(*(operator.split(spreads) for operator in operators), strict=True)
+    try:
+        states = [case.build(None).unite(of_one) for of_one in parts]
+    except RunError:
+        return operators, _spreads(case, len(operators))
+    others = [case.build(state) for state in states]
+    held = [sum(operator.buffered() for operator in some) for some in (operators, others)]
+    assert held[0] >= held[1], f"{held[0]} were held, and {held[1]} by {number} operators that took over"
+    return others, spreads
+
+
+def _spreads(case: TortureCase, number: int) -> list[RowSpread]:
+    return [RowSpread(schema, ("k",), number) for schema in case.divided]
 
 
 def drive(

@@ -26,12 +26,14 @@ from slackwater.operators.aggregate.partials import Partial, PartialState
 from slackwater.operators.aggregate.recipes import Grouping
 from slackwater.operators.emission import Emission
 from slackwater.operators.interest import InterestedOperator
+from slackwater.operators.shares import require_alike
 from slackwater.operators.stream_progress import StreamProgress, insert_only
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.batch import EventBatch
     from slackwater.events.schema import EventSchema
     from slackwater.operators.aggregate.panes import Panes
@@ -72,6 +74,7 @@ class AggregateOperator(InterestedOperator[AggregateState]):
         "_where",
     )  # fmt: skip
     state_types = (AggregateState, PartialState, StreamProgress)
+    splits = True
 
     def __init__(
         self,
@@ -183,8 +186,24 @@ class AggregateOperator(InterestedOperator[AggregateState]):
 
     def snapshot(self) -> AggregateState:
         """Return the open groups. Cost: O(log n); no row is copied."""
-        partials = tuple(partial.snapshot() for partial in self._open.snapshot())
-        return AggregateState(self._progress, partials, self._emitted_until)
+        return self._state(self._progress, self._open, self._emitted_until)
+
+    @staticmethod
+    def _state(progress: StreamProgress, groups: OpenGroups, emitted_until: Instant) -> AggregateState:
+        return AggregateState(progress, groups.remembered(), emitted_until)
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[AggregateState]:
+        """The open groups, by their keys. Cost: a copy of them."""
+        parts = self._open.spread(spreads[0])
+        return [self._state(self._progress, part, self._emitted_until) for part in parts]
+
+    def unite(self, states: Sequence[AggregateState]) -> AggregateState:
+        """All open groups. Windows of panes are answered by how far all have come, which must be the same."""
+        if self._panes is not None:
+            require_alike(self._where, (state.progress.complete_before for state in states))
+        groups = OpenGroups.together((state.partials for state in states), self._grouping)
+        progress = StreamProgress.least(state.progress for state in states)
+        return self._state(progress, groups, min(state.emitted_until for state in states))
 
     def check(self) -> None:
         """Assert the invariants."""

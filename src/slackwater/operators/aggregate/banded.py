@@ -37,6 +37,7 @@ from slackwater.progress.instants import BEGINNING, FOREVER
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.schema import EventSchema
     from slackwater.operators.aggregate.group_rows import GroupRows
     from slackwater.policies.aggregates import Aggregate
@@ -82,9 +83,7 @@ class _Band:
         self.punctuated_until = state.punctuated_until
 
     def snapshot(self) -> BandState:
-        return BandState(
-            self.progress, tuple(partial.snapshot() for partial in self.groups.snapshot()), self.punctuated_until
-        )
+        return BandState(self.progress, self.groups.remembered(), self.punctuated_until)
 
 
 class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
@@ -92,6 +91,7 @@ class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
 
     __slots__ = ("_bands", "_grouping", "_groups", "_no_rows", "_peak", "_where")
     state_types = (BandState, PartialState, StreamProgress)
+    splits = True
 
     def __init__(
         self,
@@ -187,6 +187,28 @@ class BandedAggregateOperator(Operator[tuple[BandState, ...]]):
     def snapshot(self) -> tuple[BandState, ...]:
         """Return the open groups of all bands. Cost: O(bands log n); no row is copied."""
         return tuple(band.snapshot() for band in self._bands)
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[tuple[BandState, ...]]:
+        """The open groups of all bands, by their keys. Cost: a copy of them."""
+        parts = zip(*(band.groups.spread(spreads[0]) for band in self._bands), strict=True)
+        return [
+            tuple(
+                BandState(band.progress, groups.remembered(), band.punctuated_until)
+                for band, groups in zip(self._bands, part, strict=True)
+            )
+            for part in parts
+        ]
+
+    def unite(self, states: Sequence[tuple[BandState, ...]]) -> tuple[BandState, ...]:
+        """All open groups, band by band."""
+        return tuple(
+            BandState(
+                StreamProgress.least(one.progress for one in of_band),
+                OpenGroups.together((one.partials for one in of_band), self._grouping).remembered(),
+                min(one.punctuated_until for one in of_band),
+            )
+            for of_band in zip(*states, strict=True)
+        )
 
     def check(self) -> None:
         """Assert the invariants."""

@@ -10,14 +10,16 @@ Cost of a release: O(log n) per partial to find what goes; what stays is neither
 
 from __future__ import annotations
 
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Final
 
-from slackwater.operators.aggregate.partials import Partial
+from slackwater.operators.aggregate.partials import Partial, PartialState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from slackwater.columns.row_spread import RowSpread
+    from slackwater.operators.aggregate.recipes import Grouping
     from slackwater.progress.instants import Instant
 
 _TOGETHER: Final = 8
@@ -31,6 +33,14 @@ class OpenGroups:
 
     def __init__(self, partials: Iterable[Partial] = ()) -> None:
         self._partials: list[Partial] = list(partials)
+
+    @classmethod
+    def together(cls, several: Iterable[Iterable[PartialState]], grouping: Grouping) -> OpenGroups:
+        """The groups that several have remembered."""
+        groups = cls()
+        for state in chain.from_iterable(several):
+            groups.add(Partial.restored(state, grouping))
+        return groups
 
     def __len__(self) -> int:
         return sum(len(partial) for partial in self._partials)
@@ -75,6 +85,18 @@ class OpenGroups:
         self._partials, left = [], list(left)
         for partial in left:
             self.add(partial)
+
+    def spread(self, spread: RowSpread) -> list[OpenGroups]:
+        """The groups of each place, by their keys. Cost: a copy of all."""
+        parts = [OpenGroups() for _ in range(spread.places)]
+        for partial in self._partials:
+            for part, groups in zip(parts, partial.spread(spread), strict=True):
+                part.add(groups)
+        return parts
+
+    def remembered(self) -> tuple[PartialState, ...]:
+        """What is to be remembered. Copies nothing."""
+        return tuple(partial.snapshot() for partial in self._partials)
 
     def snapshot(self) -> tuple[Partial, ...]:
         """Return what is held. Partials never change, so nothing is copied."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from slackwater.errors import RunError, message
 from slackwater.events.batch import EventBatch
-from slackwater.events.gather import gather_column
+from slackwater.events.gather import gather_column, no_columns
 from slackwater.events.shown_values import show_value
 from slackwater.kernels.columns.number_pairs import Numbered, number_pairs
 from slackwater.operators.aggregate.folds import MemberFold
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.batch import Times
     from slackwater.operators.aggregate.recipes import Grouping, Recipe
     from slackwater.progress.instants import Duration, Instant
@@ -174,6 +175,16 @@ class Partial:
     def parted(self, chosen: NDArray[np.bool_]) -> tuple[Partial, Partial]:
         """Part into the groups that are chosen and the others, both in their order. Cost: a copy of all."""
         return self._picked(np.flatnonzero(chosen)), self._picked(np.flatnonzero(~chosen))
+
+    def spread(self, spread: RowSpread) -> list[Partial]:
+        """Part into the groups of each place, by the keys that decide it. Cost: a copy of all."""
+        if spread.places == 1:
+            return [self]
+        keys = [in_own_type(column, key.type) for column, key in zip(self.keys, self.grouping.keys, strict=True)]
+        names = [key.name for key in self.grouping.keys]
+        named = pa.RecordBatch.from_arrays(keys, names=names) if keys else no_columns(len(self))
+        place = spread.of(EventBatch(named, self.starts, self.ends))
+        return [self._picked(np.flatnonzero(place == number)) for number in range(spread.places)]
 
     def _picked(self, groups: NDArray[np.int64]) -> Partial:
         at = pa.array(groups)

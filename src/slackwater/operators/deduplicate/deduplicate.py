@@ -28,9 +28,11 @@ from slackwater.kernels.match.known_keys import KEPT
 from slackwater.operators.deduplicate.key_words import KeyWords
 from slackwater.operators.deduplicate.known_keys import KnownKeys, KnownState
 from slackwater.operators.deduplicate.latest_rows import LatestRows, PieceState
+from slackwater.operators.deduplicate.shares import split_known, unite_known
 from slackwater.operators.deduplicate.tied_rows import choose_among_ties
 from slackwater.operators.emission import NOTHING, Emission
 from slackwater.operators.operator import Operator
+from slackwater.operators.shares import ordered_together, parts_of_ordered, require_alike
 from slackwater.operators.sort import SortOperator, SortState
 from slackwater.operators.stream_progress import StreamProgress
 from slackwater.policies.keep import Keep
@@ -39,6 +41,7 @@ from slackwater.progress.instants import BEGINNING, FOREVER
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.schema import EventSchema
     from slackwater.operators.deduplicate.known_keys import Column, Lasts
     from slackwater.progress.frontier import Port
@@ -96,6 +99,7 @@ class DeduplicateOperator(Operator[DeduplicateState]):
         "_within",
     )
     state_types = (DeduplicateState, EventBatch, KnownState, PieceState, *SortOperator.state_types)
+    splits = True
 
     def __init__(
         self,
@@ -235,6 +239,31 @@ class DeduplicateOperator(Operator[DeduplicateState]):
             self._latest.snapshot(),
             self._looked_at,
             self._duplicates,
+        )
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[DeduplicateState]:
+        """What waits and the keys that are known, by these keys; the first goes on counting."""
+        state, spread = self.snapshot(), spreads[0]
+        known = split_known(self._keys, spread, state.known, state.latest, state.looked_at)
+        shares = zip(self._sort.split(spreads), parts_of_ordered(state.newest, spread), known, strict=True)
+        return [
+            DeduplicateState(state.progress, *share[:2], *share[2], state.looked_at, 0 if number else state.duplicates)
+            for number, share in enumerate(shares)
+        ]
+
+    def unite(self, states: Sequence[DeduplicateState]) -> DeduplicateState:
+        """All that waits, and all keys that are known. Rows that came in order must have come as far everywhere."""
+        newest = ordered_together(state.newest for state in states)
+        if newest:
+            require_alike(self._where, (state.progress.complete_before for state in states))
+        looked_at = sum(state.looked_at for state in states)
+        return DeduplicateState(
+            StreamProgress.least(state.progress for state in states),
+            self._sort.unite([state.waiting for state in states]),
+            newest,
+            *unite_known([(state.known, state.latest) for state in states], looked_at),
+            looked_at,
+            sum(state.duplicates for state in states),
         )
 
     def check(self) -> None:

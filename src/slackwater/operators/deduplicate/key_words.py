@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slackwater.columns.row_codec import WORD, RowCodec
+from slackwater.columns.row_codec import WORD, RowBytes, RowCodec
 from slackwater.kernels.columns.lay_words import count_words, lay_bytes, lay_marks, lay_texts, lay_values
 from slackwater.kernels.match.known_keys import FEW, hash_keys, hash_words
+from slackwater.operators.aggregate.group_keys import comparable_type, in_own_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,11 +57,11 @@ class KeyWords:
     [7, 0, 1]
     """
 
-    __slots__ = ("_codec", "_even", "_hashes", "_names", "_room", "few")
+    __slots__ = ("_codec", "_even", "_fields", "_hashes", "_names", "_room", "few")
 
     def __init__(self, schema: pa.Schema, names: Sequence[str], step: str = "deduplicate") -> None:
         self._names = list(names)
-        fields = [schema.field(name) for name in names]
+        self._fields = fields = [schema.field(name) for name in names]
         plain = len(fields) <= _MOST_COLUMNS and all(_is_value(f.type) or _is_text(f.type) for f in fields)
         codec = RowCodec(pa.schema(fields), step)  # made in any case: it refuses what cannot be compared
         self._codec = None if plain else codec
@@ -88,6 +89,33 @@ class KeyWords:
         words, hashes = np.ascontiguousarray(values[0]), self._room_for_hashes(rows.num_rows)
         hash_words(words, hashes)
         return Words(offsets, words, hashes)
+
+    def decode(self, offsets: Column, words: Column) -> pa.RecordBatch:
+        """The columns of some keys, made of their words.
+
+        >>> keys = KeyWords(pa.schema({"k": pa.string(), "n": pa.int16()}), ["n", "k"])
+        >>> written = keys.encode(pa.record_batch({"k": ["oak", None, "a long ash"], "n": [7, 8, None]}))
+        >>> keys.decode(written.offsets, written.words).to_pydict()
+        {'n': [7, 8, None], 'k': ['oak', None, 'a long ash']}
+        """
+        if self._codec is not None:
+            return self._codec.decode(RowBytes(offsets * WORD, words.view(np.uint8)))
+        at = offsets[:-1].copy()
+        columns: list[NDArray[Any] | RowBytes] = []
+        for field in self._fields:
+            kind = comparable_type(field.type)
+            first = words[at]
+            at += 1
+            if _is_value(kind):
+                columns.append(first.astype(f"i{kind.bit_width // 8}"))
+                continue
+            columns.append(RowBytes.of(words.view(np.uint8), at * WORD, first))
+            at += -(-first // WORD)
+        marks = np.zeros(len(at), dtype=np.int64)
+        marked = np.flatnonzero(at < offsets[1:])
+        marks[marked] = words[at[marked]]
+        made = (_made(*one, (marks >> place) & 1) for place, one in enumerate(zip(self._fields, columns, strict=True)))
+        return pa.RecordBatch.from_arrays(list(made), names=self._names)
 
     def _hashed(self, offsets: Column, words: Column) -> Words:
         hashes = self._room_for_hashes(len(offsets) - 1)
@@ -136,6 +164,18 @@ def _laid(columns: Sequence[pa.Array], rows: int) -> tuple[Column, Column]:
     if marks is not None:
         lay_marks(marks, at, words)
     return offsets, words
+
+
+def _made(field: pa.Field, laid: NDArray[Any] | RowBytes, missing: Column) -> pa.Array:
+    """A column of what was laid of it, and of which values are missing."""
+    kind = comparable_type(field.type)
+    there = pa.py_buffer(np.packbits(missing == 0, bitorder="little"))
+    if isinstance(laid, RowBytes):
+        buffers = [there, pa.py_buffer(np.ascontiguousarray(laid.offsets)), pa.py_buffer(laid.data)]
+        column = pa.Array.from_buffers(pa.large_binary(), len(missing), buffers).cast(kind)
+    else:
+        column = pa.Array.from_buffers(kind, len(missing), [there, pa.py_buffer(laid)])
+    return in_own_type(column, field.type)
 
 
 def _marks(columns: Sequence[pa.Array], present: Sequence[NDArray[np.bool_]]) -> Column:

@@ -37,10 +37,11 @@ from slackwater.progress.instants import BEGINNING, FOREVER, format_duration
 from slackwater.progress.saturating import later, within_int64
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.batch import Times
     from slackwater.events.schema import EventSchema
     from slackwater.operators.heartbeats.generator import Binding, HeartbeatGenerator
@@ -132,6 +133,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         "_words",
     )
     state_types: ClassVar[tuple[type[Any], ...]] = (HeartbeatsState, HeartbeatState, LearntState)
+    splits = True
     ticks = True
 
     def __init__(
@@ -423,6 +425,17 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
     def snapshot(self) -> HeartbeatsState:
         """Return all there is to remember."""
         return HeartbeatsState(self._generator.snapshot(), self._ahead, self._punctuated)
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[HeartbeatsState]:
+        """All know how far each source has come; the first goes on counting."""
+        state = self.snapshot()
+        others = HeartbeatsState(state.generator.without_violations(), 0, state.punctuated)
+        return [state, *[others] * (spreads[0].places - 1)]
+
+    def unite(self, states: Sequence[HeartbeatsState]) -> HeartbeatsState:
+        """All have been told the same of how far each source has come; what they have counted is added up."""
+        generator = HeartbeatState.with_all_violations([state.generator for state in states])
+        return HeartbeatsState(generator, sum(state.ahead for state in states), states[0].punctuated)
 
     def check(self) -> None:
         """Assert the invariants."""

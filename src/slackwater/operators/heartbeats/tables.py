@@ -6,7 +6,7 @@ there are sources.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from slackwater.policies.bound_rules import Pair
 from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -47,6 +47,31 @@ class HeartbeatState:
     queues: Column
     learnt: LearntState | None = None
     """What estimates were made of, where there are any."""
+
+    def without_violations(self) -> HeartbeatState:
+        """The same, of somebody who has seen no row that broke a bound."""
+        sources = _by_column(self.sources).copy()
+        sources[[kernel.VIOLATIONS, kernel.BROKEN_BY]] = 0
+        sources[kernel.BROKEN_RULE] = kernel.BY_NOTHING
+        return replace(self, sources=sources.ravel())
+
+    @classmethod
+    def with_all_violations(cls, several: Sequence[HeartbeatState]) -> HeartbeatState:
+        """What several know alike, with the rows of all that broke bounds; of each source the newest is shown."""
+        assert len({one.names for one in several}) == 1, "shards know the same sources"
+        sources = _by_column(several[0].sources).copy()
+        for other in (_by_column(one.sources) for one in several[1:]):
+            newer = other[kernel.VIOLATIONS] > 0
+            newer &= (sources[kernel.VIOLATIONS] == 0) | (other[kernel.BROKEN_BY] > sources[kernel.BROKEN_BY])
+            for what in (kernel.BROKEN_RULE, kernel.BROKEN_BY):
+                sources[what, newer] = other[what, newer]
+            sources[kernel.VIOLATIONS] += other[kernel.VIOLATIONS]
+        return replace(several[0], sources=sources.ravel())
+
+
+def _by_column(sources: Column) -> Column:
+    """What is stored of sources, a line for each column."""
+    return sources.reshape(kernel.SOURCE_COLUMNS, -1)
 
 
 class Tables:

@@ -25,12 +25,14 @@ from slackwater.operators.match.alive_rows import AliveRows
 from slackwater.operators.match.key_codes import NO_KEY, KeyCodes
 from slackwater.operators.match.matched_schema import kept_of_right
 from slackwater.operators.operator import Operator
+from slackwater.operators.shares import ordered_together
 from slackwater.operators.waiting_room import WaitingRoom, WaitingRoomState
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from slackwater.columns.row_spread import RowSpread
     from slackwater.events.batch import Times
     from slackwater.events.schema import EventSchema
     from slackwater.progress.frontier import Port
@@ -69,8 +71,10 @@ class MatchingOperator(Operator[MatchingState]):
         "_survivors",
         "_swept_at",
         "_waits",
+        "_where",
     )
     state_types = (MatchingState, WaitingRoomState, EventBatch)
+    splits = True
 
     FEW_ROWS: ClassVar[int] = 1024
     """So many rows are not worth a sweep."""
@@ -89,7 +93,8 @@ class MatchingOperator(Operator[MatchingState]):
         self._output = output
         self._kept_of_right = kept_of_right(inputs[1], on)
         self._waits = waits
-        self._room = WaitingRoom(2, f"step {step!r}", resume.room if resume else None)
+        self._where = f"step {step!r}"
+        self._room = WaitingRoom(2, self._where, resume.room if resume else None)
         self._emitted_until = resume.emitted_until if resume else BEGINNING
         self._peak = 0
         self._keys = KeyCodes(on)
@@ -189,6 +194,20 @@ class MatchingOperator(Operator[MatchingState]):
         """Return what waits and what lives. Cost: O(rows stored)."""
         now = self._room.complete_before
         return MatchingState(self._room.snapshot(), self._emitted_until, tuple(side.alive(now) for side in self._sides))
+
+    def split(self, spreads: Sequence[RowSpread]) -> list[MatchingState]:
+        """The rows that wait or live, by their keys. Cost: a copy of them."""
+        state = self.snapshot()
+        alive = zip(*(spread.parts_of(rows) for rows, spread in zip(state.alive, spreads, strict=False)), strict=True)
+        rooms = state.room.split(spreads)
+        return [MatchingState(room, state.emitted_until, rows) for room, rows in zip(rooms, alive, strict=True)]
+
+    def unite(self, states: Sequence[MatchingState]) -> MatchingState:
+        """All rows that wait or live, in order of their starts."""
+        room = WaitingRoomState.unite(self._where, [state.room for state in states])
+        sides = zip(*(state.alive for state in states), strict=True)
+        alive = tuple(rows for each in sides for rows in ordered_together([one] for one in each))
+        return MatchingState(room, min(state.emitted_until for state in states), alive)
 
     def check(self) -> None:
         """Assert the invariants of room, keys and windows, and that nothing is emitted that inputs could contradict."""
