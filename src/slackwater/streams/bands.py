@@ -129,6 +129,7 @@ class Bands(Sequence[StreamT]):
         at_end: str | None = None,
         name: str | None = None,
         shards: int | None = None,
+        rescale: bool = False,
         chunk_rows: int | None = None,
     ) -> SparkQuery:
         """Start one query on Spark for all: with one sink, or a list with a sink for each.
@@ -172,6 +173,7 @@ class Bands(Sequence[StreamT]):
             at_end=at_end,
             name=name,
             shards=shards,
+            rescale=rescale,
             chunk_rows=chunk_rows,
         )
 

@@ -32,6 +32,7 @@ def start_together(
     at_end: str | None = None,
     name: str | None = None,
     shards: int | None = None,
+    rescale: bool = False,
     chunk_rows: int | None = None,
 ) -> SparkQuery:
     """Start one query on Spark for several streams, such as the bands of in_bands(), each with its sink.
@@ -66,6 +67,7 @@ def start_together(
         at_end=at_end,
         name=name,
         shards=shards,
+        rescale=rescale,
         chunk_rows=chunk_rows,
     )
 

@@ -259,6 +259,7 @@ class Stream:
         at_end: str | None = None,
         name: str | None = None,
         shards: int | None = None,
+        rescale: bool = False,
         chunk_rows: int | None = None,
     ) -> SparkQuery:
         """Start a query on Spark that runs until it is stopped, and goes on from its checkpoint when started again.
@@ -291,6 +292,9 @@ class Stream:
           names of the sources and the beginning of its id.
         - `shards`: how many parts share the work; without it one for each core, and as many as before in a query that
           is started again. explain(runner="spark") says which columns decide.
+        - `rescale`: whether a query that is started again may have another number of shards: `shards`, or one for each
+          core there is now. What is held goes where it belongs then, before the query goes on; where the number is the
+          same nothing is done. A step whose memory cannot be parted yet is refused: it names itself.
         - `chunk_rows`: how many rows are moved to a shard as one value, at most.
 
         >>> import slackwater as sw
@@ -324,6 +328,7 @@ class Stream:
             at_end=at_end,
             name=name,
             shards=shards,
+            rescale=rescale,
             chunk_rows=chunk_rows,
         )
 

@@ -314,7 +314,8 @@ def test_another_plan_and_another_version_are_refused_before_spark_starts(
         return [line.strip() for line in (*lines, hint)]
 
     start(trigger={"availableNow": True}).wait()
-    assert refused(shards=3) == ["- shards 2", "+ shards 3", "hint: start with shards=2"]
+    hint = "hint: start with shards=2; or say rescale=True, and what is held goes to the new number of them"
+    assert refused(shards=3) == ["- shards 2", "+ shards 3", hint]
     assert refused(patience=11) == [
         "- punctuate#1 patience=10 every 1, late rows dropped",
         "+ punctuate#1 patience=11 every 1, late rows dropped",

@@ -12,12 +12,13 @@ from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.shard.arrivals import Arrivals
+from slackwater.runners.spark.shard.resharding import split_snapshot, unite_snapshots
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.shard.shard_state import codec_of
-from slackwater.runners.spark.state.segment_store import Head, SegmentStore
+from slackwater.runners.spark.state.segment_store import Head, SegmentsInMemory, SegmentStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from random import Random
 
     import pyarrow as pa
@@ -90,20 +91,8 @@ def shard_plan(planned: Planned, schemas: Sequence[pa.Schema], shards: int) -> S
     return ShardPlan.of({output: stream.node for output, stream in outputs.items()}, shards)
 
 
-class Segments(dict[int, bytes]):
-    """Segments in memory."""
-
-    def read(self, number: int) -> bytes | None:
-        """One of them."""
-        return self.get(number)
-
-    def write(self, number: int, segment: bytes) -> None:
-        """Put one in its place."""
-        self[number] = segment
-
-    def remove(self, number: int) -> None:
-        """Forget one."""
-        del self[number]
+class Segments(SegmentsInMemory):
+    """What is stored of a shard."""
 
     def stored(self, shard: Shard) -> Snapshot:
         """Store a shard, and return what can be read of it."""
@@ -124,11 +113,36 @@ def packed_by_tasks(plan: ShardPlan, turn: Sequence[pa.Table], rng: Random) -> l
     ]
 
 
-def in_shards(plan: ShardPlan, cuts: Sequence[Sequence[pa.Table]], rng: Random, *, store: bool) -> Iterator[Round]:
+def resharded(then: ShardPlan, shards: Mapping[int, Shard]) -> dict[int, Shard]:
+    """Shards as those of the same plan with another number of them, by way of what is stored."""
+    parts = [split_snapshot(then, Segments().stored(shard)) for shard in shards.values()]
+    assert all(len(part) == then.shards for part in parts)
+    others = {
+        key: Shard(then, _stored(then, unite_snapshots(then, [_stored(then, part) for part in of_shard])))
+        for key, of_shard in zip(shard_keys(then.shards), zip(*parts, strict=True), strict=True)
+    }
+    for counted in (Shard.late, Shard.duplicates, Shard.broken_bounds):
+        assert sum(map(counted, shards.values())) == sum(map(counted, others.values())), counted
+    assert sum(map(Shard.buffered, shards.values())) >= sum(map(Shard.buffered, others.values()))
+    return others
+
+
+def _stored(plan: ShardPlan, snapshot: Snapshot) -> Snapshot:
+    shard = Shard(plan, snapshot)
+    for step in shard._graph.steps:
+        step.operator.check()
+    return Segments().stored(shard)
+
+
+def in_shards(
+    plan: ShardPlan, cuts: Sequence[Sequence[pa.Table]], rng: Random, *, store: bool, later: Sequence[ShardPlan] = ()
+) -> Iterator[Round]:
     """The same, from shards; between two rounds each is stored and made anew, if it is to be.
 
-    There are cuts for each way into the shards, in their order.
+    There are cuts for each way into the shards, in their order. After each round the next of some later plans goes on,
+    which have other numbers of shards.
     """
+    plans = iter(later)
     shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
     segments = {key: Segments() for key in shards}
     given: Round = {output: [] for output in plan.outputs}
@@ -143,6 +157,10 @@ def in_shards(plan: ShardPlan, cuts: Sequence[Sequence[pa.Table]], rng: Random, 
             if store:
                 shards[key] = Shard(plan, segments[key].stored(shard))
         yield _taken(given)
+        then = next(plans, None)
+        if then is not None:
+            plan, shards = then, resharded(then, shards)
+            segments = {key: Segments() for key in shards}
     for shard in shards.values():
         for output, released in shard.flush():
             given[output] += released.to_pylist()

@@ -88,6 +88,7 @@ class RelatedOperator(DrivenHeartbeatsOperator):
         ArrivedRows,
         EventBatch,
     )
+    splits = False  # its own state is not parted yet
     asks_who_is_quiet = True
 
     def __init__(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from slackwater.operators.why import Why
+    from slackwater.runners.spark.checkpoint.ownership import Run
 
 ALL_SHARDS: Final = "all shards"
 """Whose counters they are: shards are not distinguished, nor are steps."""
@@ -53,6 +54,8 @@ class MicroBatch:
     """What Spark calls the query: `start(name=...)`."""
 
     batch_id: int
+    """Its number, as sinks get it; Spark counts anew where shards have become others."""
+
     seconds: float
     """How long it took."""
 
@@ -117,7 +120,7 @@ class MicroBatch:
         return prometheus_text(self.progress, self.counters, self.why, named, by_step=False)
 
 
-def observed(released: DataFrame, query: str, *, calendar: bool) -> DataFrame:
+def observed(released: DataFrame, run: Run, *, calendar: bool) -> DataFrame:
     """Let Spark sum up the metrics of all shards, which costs no further pass; and say whose they are."""
     from pyspark.sql import functions
 
@@ -141,7 +144,8 @@ def observed(released: DataFrame, query: str, *, calendar: bool) -> DataFrame:
             for name in ("complete_before", "open_events_from")
         ),
         functions.collect_list(functions.when(is_metrics, value["why"])).alias("why"),
-        functions.max(functions.lit(query)).alias("query"),
+        functions.max(functions.lit(run.query)).alias("query"),
+        functions.max(functions.lit(run.before)).alias("before"),
         functions.max(functions.lit(calendar)).alias("calendar"),
     )
 
@@ -152,8 +156,9 @@ def micro_batch_of(report: Any) -> MicroBatch | None:
     figures = {} if row is None else _named(row.asDict())
     if not figures.get("shards"):
         return None
-    query, calendar = figures.pop("query"), figures.pop("calendar")
-    return MicroBatch(query, report.name, report.batchId, report.batchDuration / 1_000, figures, calendar)
+    query, before, calendar = (figures.pop(name) for name in ("query", "before", "calendar"))
+    seconds = report.batchDuration / 1_000
+    return MicroBatch(query, report.name, before + report.batchId, seconds, figures, calendar)
 
 
 def _named(observed: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from slackwater.errors import PlanError, message
 from slackwater.operators.emission import DIVERTED, LATE, LEFT_OUT
 from slackwater.plan.diverted_names import names_of_diverted
 from slackwater.plan.node import SideOutput, SourceNode, walk
+from slackwater.runners.spark.checkpoint.ownership import shards_before
+from slackwater.runners.spark.checkpoint.rescaling import Rescaling, remove_earlier
 from slackwater.runners.spark.checkpoint.resuming import plan_micro_batch
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.micro_batch import observed
@@ -22,7 +24,7 @@ from slackwater.runners.spark.output.flushing import Flush, refuse_at_end
 from slackwater.runners.spark.output.sinks import WriteOutputs, as_sink, bindings_of
 from slackwater.runners.spark.output.unpacking import rows_of_outputs
 from slackwater.runners.spark.planning.plan_lines import Line
-from slackwater.runners.spark.planning.shard_count import default_shards, shards_before
+from slackwater.runners.spark.planning.shard_count import default_shards
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.query import Ending, SparkQuery
 from slackwater.runners.spark.settings import (
@@ -36,6 +38,7 @@ from slackwater.runners.spark.settings import (
 from slackwater.runners.spark.shard.host import RELEASED_SPARK, BatchHost, ShardHost
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, as_timeout
 from slackwater.runners.spark.shard.metrics import METRICS
+from slackwater.runners.spark.shard.resharding import refuse_unless_divisible
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.shard.shard_state import codec_of
 from slackwater.runners.spark.shard.unopened_host import unopened
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from slackwater.operators.emission import OutputName
     from slackwater.plan.node import Node
     from slackwater.progress.instants import Duration
+    from slackwater.runners.spark.checkpoint.ownership import Run
     from slackwater.runners.spark.output.sinks import AnySink
 
 MAIN: Final = "main"
@@ -81,6 +85,7 @@ def start_together(
     at_end: str | None = None,
     name: str | None = None,
     shards: int | None = None,
+    rescale: bool = False,
     chunk_rows: int | None = None,
 ) -> SparkQuery:
     """Start one query for one stream or several, such as the bands of in_bands(), each with its sink.
@@ -89,15 +94,13 @@ def start_together(
     """
     longest_silence = as_timeout(timeout)
     require_counts(shards=shards, chunk_rows=chunk_rows)
-    if longest_silence is not None and (trigger or {}).get("availableNow"):
-        # Spark runs micro-batches without rows as long as there may be timers, and there may always be some.
-        facts, hint = {"timeout": timeout, "trigger": trigger}, 'leave one of them out, or {"processingTime": ...}'
-        raise PlanError(message("timeout= does not go with trigger availableNow, which would never end", facts, hint))
-    if at_end is not None:
-        refuse_at_end(at_end, trigger or {})
+    _require_flag(rescale)
+    _refuse_trigger(trigger or {}, timeout, at_end)
     roots = [stream.node for stream, _ in streams]
     session = _session_of(roots)
-    plan = plan_of(roots, shards or shards_before(session, checkpoint) or default_shards(session))
+    place = place_of(session, checkpoint)
+    before = shards_before(session, place)
+    plan = plan_of(roots, shards or (None if rescale else before) or default_shards(session))
     if shards is None:
         _warn_of_one_shard(plan)
     frames = _frames_of(plan)
@@ -107,19 +110,25 @@ def start_together(
     sinks = {output: resolved(as_sink(sink), session) for output, sink in named.items()}
     bindings = bindings_of(sinks, _columns(plan, session))
     chosen = {"timeout": Line("none" if longest_silence is None else "some"), "at_end": Line(at_end or "none")}
-    run, claims = claims_of(session, bindings, place_of(session, checkpoint), plan, frames, chosen)
-    fresh = Shard(plan, timeout=longest_silence)
-    codec = codec_of(plan)
-    for state in fresh.snapshot().values():  # what cannot run is refused before Spark starts
-        codec.form_of(state, numbers_of=lambda leaf: (id(leaf),))
+
+    def claimed(by: ShardPlan) -> tuple[Run, list[Any]]:
+        return claims_of(session, bindings, place, by, frames, chosen)
+
+    if rescale and before not in {None, plan.shards}:
+        refuse_unless_divisible(plan, timeout=longest_silence)
+        then, _ = claimed(replace(plan, wanted_shards=before))
+        Rescaling(session, then, plan).carry_out()
+    run, claims = claimed(plan)
+    _refuse_states(plan, longest_silence)
     flush = None if at_end is None else Flush(session, run.checkpoint.address, plan.shards)
     packed = _packed(plan, chunk_rows)
     if flush is not None:
         flush.prepare()
         packed = packed.union(flush.rows())
     calendar = all(root.schema.calendar for root in roots)
-    released = observed(_hosted(plan, packed, longest_silence), run.query, calendar=calendar)
+    released = observed(_hosted(plan, packed, longest_silence), run, calendar=calendar)
     run.write(session)
+    remove_earlier(session, run)
     owned = [replace(binding, sink=claim.take(session)) for binding, claim in zip(bindings, claims, strict=True)]
     called = name or _name_of(plan, run.query)
     outputs = WriteOutputs(owned, run, called, with_timers=longest_silence is not None)
@@ -129,7 +138,7 @@ def start_together(
     settings = stream_settings(plan.shards) | checkpoint_settings(session, run.checkpoint)
 
     def begin() -> StreamingQuery:
-        writer = released.writeStream.option("checkpointLocation", run.checkpoint.address)
+        writer = released.writeStream.option("checkpointLocation", run.logs.address)
         writer = writer.foreachBatch(WithPartitions(outputs, partitions))
         # Spark refuses a second query of one name, but not one that takes the place of the first.
         if name is not None or all(query.name != called for query in session.streams.active):
@@ -179,6 +188,30 @@ def require_counts(**given: int | None) -> None:
         if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
             hint = f"leave {name}= out, or give at least 1"
             raise PlanError(message(f"{name} is a whole number above zero", {"got": repr(count)}, hint))
+
+
+def _require_flag(rescale: object) -> None:
+    """Refuse what neither allows nor forbids that shards become others."""
+    if not isinstance(rescale, bool):
+        hint = "say rescale=True, and shards= for how many"
+        raise PlanError(message("rescale= says whether shards may become others", {"got": repr(rescale)}, hint))
+
+
+def _refuse_trigger(trigger: Mapping[str, Any], timeout: str | timedelta | None, at_end: str | None) -> None:
+    """Refuse a trigger that what else was chosen does not go with."""
+    if timeout is not None and trigger.get("availableNow"):
+        # Spark runs micro-batches without rows as long as there may be timers, and there may always be some.
+        facts, hint = {"timeout": timeout, "trigger": trigger}, 'leave one of them out, or {"processingTime": ...}'
+        raise PlanError(message("timeout= does not go with trigger availableNow, which would never end", facts, hint))
+    if at_end is not None:
+        refuse_at_end(at_end, trigger)
+
+
+def _refuse_states(plan: ShardPlan, timeout: Duration | None) -> None:
+    """Refuse what cannot run, or cannot be stored, before Spark starts."""
+    codec = codec_of(plan)
+    for state in Shard(plan, timeout=timeout).snapshot().values():
+        codec.form_of(state, numbers_of=lambda leaf: (id(leaf),))
 
 
 def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> DataFrame:

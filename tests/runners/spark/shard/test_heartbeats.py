@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from without_spark import Segments, all_outputs, cut, cut_at
+from without_spark import Segments, all_outputs, cut, cut_at, resharded
 
 import slackwater as sw
 from slackwater.errors import PlanError
@@ -46,16 +46,19 @@ Round = tuple[int, pa.Table]
 """A micro-batch: its timestamp, and its rows."""
 
 
-def _in_shards(plan: ShardPlan, rounds: Iterable[Round], rng: Random, *, store: bool) -> Ran:
+def _in_shards(
+    plan: ShardPlan, rounds: Iterable[Round], rng: Random, *, store: bool, then: ShardPlan | None = None
+) -> Ran:
     """Run micro-batches, packed by two tasks in small chunks; between two of them shards are stored, if they are to be.
 
-    What was given out before a flush is what counts here: the rest is still held.
+    What was given out before a flush is what counts here: the rest is still held. With `then` shards become those of
+    that plan after each micro-batch, and in turn those that they were.
     """
     shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
     segments = {key: Segments() for key in shards}
-    (pack,) = packs_of(plan, chunk_rows=7)
     given: dict[str, list[Any]] = {output: [] for output in plan.outputs}
     for now, rows in rounds:
+        (pack,) = packs_of(plan, chunk_rows=7)
         clocked = rows.append_column(CLOCK, pa.array([now] * rows.num_rows, pa.int64())) if pack.by_clock else rows
         parts = enumerate(cut(clocked, rng, 2))
         packed = [one for task, part in parts for one in pack.packed(task, part.to_batches())]
@@ -67,6 +70,9 @@ def _in_shards(plan: ShardPlan, rounds: Iterable[Round], rng: Random, *, store: 
                 given[output] += released.to_pylist()
             if store:
                 shards[key] = Shard(plan, segments[key].stored(shard))
+        if then is not None:
+            shards = resharded(then, shards)
+            plan, then, segments = then, plan, {key: Segments() for key in shards}
     operators: list[Any] = [step.operator for one in shards.values() for step in one._entries]
     complete = {one.generator.complete_before for one in operators}
     return Ran(_sorted(given), sum(one.broken_bounds() for one in shards.values()), complete)
@@ -262,16 +268,20 @@ def _computed(stream: sw.DisorderedStream, bounds: sw.Bounds) -> Any:
 
 
 @pytest.mark.parametrize("planned", [_bands, _early, _computed])
-@given(_SENT, _SHARDS, st.booleans(), st.randoms(use_true_random=False), st.data())
+@given(_SENT, _SHARDS, st.booleans(), st.sampled_from([None, 1, 2, 8]), st.randoms(use_true_random=False), st.data())
 def test_all_steps_with_bounds_give_the_same_in_shards(
     planned: Callable[[sw.DisorderedStream, sw.Bounds], Any],
     drawn: tuple[System, list[Sent]],
     shards: int,
     store: bool,
+    others: int | None,
     rng: Random,
     data: st.DataObject,
 ) -> None:
-    """Answers, late rows and how far all is complete; a filter in front takes no row from the statistics."""
+    """Answers, late rows and how far all is complete; a filter in front takes no row from the statistics.
+
+    Also where shards become more and fewer meanwhile; then broken bounds go on being counted, too.
+    """
     system, sent = drawn
     table = _table(_drifted(data, arrivals_of(sent)))
     bounds = _entries(system, _by_column, int)
@@ -284,8 +294,12 @@ def test_all_steps_with_bounds_give_the_same_in_shards(
     rounds = [(0, part) for part in parts]
     plan = _plan(build(sw.stream(table, time="at", **columns)), shards)  # type: ignore[arg-type]
     assert plan.shards == shards
-    got, expected = _in_shards(plan, rounds, rng, store=store), _in_process(build, rounds, **columns)
+    then = None
+    if others is not None and planned is not _early:
+        then = _plan(build(sw.stream(table, time="at", **columns)), others)  # type: ignore[arg-type]
+    got, expected = _in_shards(plan, rounds, rng, store=store, then=then), _in_process(build, rounds, **columns)
     assert (got.out, got.complete_before) == (expected.out, expected.complete_before)
+    assert got.broken == _in_shards(plan, rounds, rng, store=False).broken
 
 
 def _recorded(rows: Sequence[tuple[int, int, int]]) -> sw.DisorderedStream:

@@ -19,6 +19,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import RunError, message
+from slackwater.runners.spark.checkpoint.ownership import numbers_in
 from slackwater.runners.spark.checkpoint.source_files import ends_of
 from slackwater.runners.spark.storage.files import writing_to
 
@@ -38,7 +39,7 @@ _RESTORE: Final = "restore the checkpoint from a copy, or start anew with anothe
 def require_whole(session: SparkSession, run: Run) -> None:
     """Refuse to start from a checkpoint of which a file that Spark is going to read is damaged."""
     with writing_to("the checkpoint", run.checkpoint):
-        found = next(_damage(run.files(session, run.checkpoint), run.checkpoint.address), None)
+        found = next(_damage(run.files(session, run.logs), run.logs.address), None)
     if found is not None:
         file, damage = found
         facts = {"file": file, "damage": damage}
@@ -52,9 +53,9 @@ def _damage(log: Files, checkpoint: str) -> Iterator[tuple[str, str]]:
         damage = _of_json(text)
     if damage:
         yield f"{checkpoint}/metadata", damage
-    for number in _numbers(log, f"{checkpoint}/commits")[-1:]:
+    for number in numbers_in(log, f"{checkpoint}/commits")[-1:]:
         yield from _damage_of_lines(log, f"{checkpoint}/commits/{number}", at_least=1)
-    offsets = [f"{checkpoint}/offsets/{number}" for number in _numbers(log, f"{checkpoint}/offsets")[-2:]]
+    offsets = [f"{checkpoint}/offsets/{number}" for number in numbers_in(log, f"{checkpoint}/offsets")[-2:]]
     for address in offsets:
         yield from _damage_of_lines(log, address, at_least=2)
     texts = {address: text for address in offsets if (text := log.read(address)) is not None}
@@ -112,7 +113,3 @@ def _of_json(text: str) -> str:
     except ValueError as error:
         return f"it is no JSON: {error}" if text.strip() else "it is empty"
     return "" if isinstance(found, dict) else "it is no JSON object"
-
-
-def _numbers(log: Files, folder: str) -> list[int]:
-    return sorted(int(name) for name in log.names(folder) if name.isdecimal())

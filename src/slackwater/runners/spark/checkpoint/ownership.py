@@ -7,6 +7,8 @@ A checkpoint belongs to a query for good. Beside what Spark keeps there, `_slack
     epoch   how many starts there were
     plan    what a stored state depends on, line by line (`plan_lines.py`)
     state   the version of the form in which states are stored
+    log     the folder inside in which Spark keeps its own files, once shards have become others (`rescaling.py`)
+    before  how many micro-batches there were before the first that this folder has
 
 Rule 1: a start writes its own run there; whoever finds another run than its own stops, before it writes anything.
 Rule 2: a plan that does not fit is refused before Spark starts.
@@ -27,6 +29,7 @@ from slackwater.errors import PlanError, RunError, Superseded, message
 from slackwater.runners.spark.planning.plan_lines import Line, differences
 from slackwater.runners.spark.state.segments import VERSION
 from slackwater.runners.spark.storage.files import files_at, shares_files, writing_to
+from slackwater.runners.spark.storage.places import Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from slackwater.runners.spark.storage.files import Files
-    from slackwater.runners.spark.storage.places import Place
 
 HIDDEN: Final = "_slackwater"
 """The folder of our own files, inside a checkpoint, the folder of a sink, or that of a batch. Readers skip it."""
@@ -42,6 +44,7 @@ HIDDEN: Final = "_slackwater"
 FORMAT: Final = 1
 """The form of these files."""
 
+_NO_TIMEOUT: Final = Line("none")
 _OTHER_CHECKPOINT: Final = "go on with the plan that made it, or start anew with another checkpoint and other folders"
 
 
@@ -56,6 +59,17 @@ class Run:
     checkpoint: Place
     shared: bool = True
     """Whether local files are those that Spark sees."""
+
+    log: str = ""
+    """Where in the checkpoint Spark's own files are; at its root, unless shards have become others."""
+
+    before: int = 0
+    """The number of the micro-batch that Spark calls 0."""
+
+    @property
+    def logs(self) -> Place:
+        """Where Spark's own files are."""
+        return Place.written(f"{self.checkpoint.address}/{self.log}") if self.log else self.checkpoint
 
     def files(self, session: SparkSession, place: Place) -> Files:
         """The way to the files of a place."""
@@ -90,26 +104,51 @@ def next_run(session: SparkSession, checkpoint: Place, plan: Mapping[str, Line])
 
     Nothing is written. A checkpoint of another plan, or of another version of this library, is refused.
     """
+    record, shared = _record_of(session, checkpoint)
+    first = Run(uuid.uuid4().hex, uuid.uuid4().hex, 1, dict(plan), checkpoint, shared)
+    if record is None:
+        return first
+    _require_same(_lines_in(record), plan, checkpoint)
+    kept = {"query": record["query"], "log": record.get("log", ""), "before": record.get("before", 0)}
+    return replace(first, epoch=record["epoch"] + 1, **kept)
+
+
+def shards_before(session: SparkSession, checkpoint: Place) -> int | None:
+    """How many shards a query had when it was started with this checkpoint before; None if none was."""
+    record, _ = _record_of(session, checkpoint)
+    return None if record is None else int(_lines_in(record)["shards"].says)
+
+
+def _record_of(session: SparkSession, checkpoint: Place) -> tuple[dict[str, Any] | None, bool]:
+    """What a checkpoint says of its query, if it has one, and whether local files are those that Spark sees.
+
+    One of another version of this library is refused.
+    """
     with writing_to("the checkpoint", checkpoint):
         shared = shares_files(session, checkpoint)
         text = files_at(session, checkpoint, shared=shared).read(_record_at(checkpoint))
-    first = Run(uuid.uuid4().hex, uuid.uuid4().hex, 1, dict(plan), checkpoint, shared)
-    if text is None:
-        return first
-    record = read_record(text, checkpoint)
-    if record["state"] != VERSION:
+    record = None if text is None else read_record(text, checkpoint)
+    if record is not None and record["state"] != VERSION:
         facts = {"checkpoint": checkpoint.address, "version": record["state"], "this library reads": VERSION}
         hint = "go on with the version of slackwater that wrote it, or start anew with another checkpoint"
         raise PlanError(message("stored state has a format version that this release cannot read", facts, hint))
-    _require_same({name: Line(*parts) for name, parts in record["plan"].items()}, plan, checkpoint)
-    return replace(first, query=record["query"], epoch=record["epoch"] + 1)
+    return record, shared
+
+
+def _lines_in(record: Mapping[str, Any]) -> dict[str, Line]:
+    return {name: Line(*parts) for name, parts in record["plan"].items()}
 
 
 def last_batch_begun(session: SparkSession, run: Run) -> int:
     """The greatest number of a micro-batch whose offsets a checkpoint has; -1 if it has none."""
     with writing_to("the checkpoint", run.checkpoint):
-        names = run.files(session, run.checkpoint).names(f"{run.checkpoint.address}/offsets")
-    return max((int(name) for name in names if name.isdecimal()), default=-1)
+        begun = numbers_in(run.files(session, run.logs), f"{run.logs.address}/offsets")
+    return begun[-1] + run.before if begun else -1
+
+
+def numbers_in(files: Files, folder: str) -> list[int]:
+    """The numbers that files of a folder are called by, the least first."""
+    return sorted(int(name) for name in files.names(folder) if name.isdecimal())
 
 
 def as_record(**facts: Any) -> str:
@@ -150,7 +189,11 @@ def _hint_of(then: Mapping[str, Line], now: Mapping[str, Line]) -> str:
     """What to do; the choices of a start are easily made as before."""
     other = {name for name in {**then, **now} if then.get(name) != now.get(name)}
     as_before = [choice for name, line in then.items() if name in other and (choice := _as_before(name, line))]
-    return f"start with {' and '.join(as_before)}" if len(as_before) == len(other) else _OTHER_CHECKPOINT
+    if len(as_before) < len(other):
+        return _OTHER_CHECKPOINT
+    may_be_parted = other == {"shards"} and now.get("timeout", _NO_TIMEOUT) == _NO_TIMEOUT
+    rescaled = "; or say rescale=True, and what is held goes to the new number of them" if may_be_parted else ""
+    return f"start with {' and '.join(as_before)}{rescaled}"
 
 
 def _as_before(name: str, line: Line) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def plan_micro_batch(session: SparkSession, run: Run) -> None:
     """Plan a micro-batch without rows, if all that were begun are done; in a folder that nobody else works in."""
-    files, checkpoint = run.files(session, run.checkpoint), run.checkpoint.address
+    files, checkpoint = run.files(session, run.logs), run.logs.address
     if not files.plain:
         return  # Spark could not read it
     with writing_to("the checkpoint", run.checkpoint):

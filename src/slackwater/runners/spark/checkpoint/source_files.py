@@ -35,8 +35,8 @@ _MANY: Final = 16
 
 def require_files(session: SparkSession, run: Run, batch_id: int) -> None:
     """Refuse to run a micro-batch of which files are gone."""
-    log = run.files(session, run.checkpoint)
-    gone = sorted(_missing(session, run, files_of(log, run.checkpoint, batch_id)))
+    log = run.files(session, run.logs)
+    gone = sorted(_missing(session, run, files_of(log, run.logs, batch_id)))
     if gone:
         facts = {"file": gone[0], "files that are gone": len(gone), "micro-batch": batch_id}
         hint = "put them back, or empty ones in their place; started again, the query goes on from its checkpoint"

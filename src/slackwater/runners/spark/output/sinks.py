@@ -212,6 +212,7 @@ class WriteOutputs:
         self.between.pass_on(released)
         self.run.require_newest(released.sparkSession)
         require_files(released.sparkSession, self.run, batch_id)
+        batch_id += self.run.before
         waiting = [binding for binding in self.bindings if not _has(binding.sink, released.sparkSession, batch_id)]
         if not waiting:
             # What shards remember is stored when they run, and Spark counts on it.

@@ -32,6 +32,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
+from slackwater.columns.row_spread import RowSpread
 from slackwater.errors import PlanError, message
 from slackwater.events.changes import ChangeLog
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
@@ -45,7 +46,7 @@ from slackwater.plan.nodes.rows import AssignWindow
 from slackwater.plan.rewrites.optimizer import optimized_for_spark
 from slackwater.policies.cadence import CadenceUnit
 from slackwater.runners.spark.planning.plan_lines import plan_lines
-from slackwater.runners.spark.planning.sharding import deciding_columns, why_one_shard
+from slackwater.runners.spark.planning.sharding import deciding_columns, deciding_columns_at, why_one_shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -198,6 +199,13 @@ class ShardPlan:
     def why_one(self) -> str:
         """Why one shard takes all rows, where the plan leaves no choice."""
         return why_one_shard(tuple(self.outputs.values()), [pipeline.entry for pipeline in self.pipelines])
+
+    def spreads_of(self, step: StepNode) -> list[RowSpread]:
+        """For each input of a step, which shard has which of its rows."""
+        return [RowSpread(source.schema, self._deciding_at(step, source), self.shards) for source in step.inputs]
+
+    def _deciding_at(self, step: StepNode, source: Node) -> tuple[str, ...]:
+        return () if self.columns is None else deciding_columns_at(step, source, self.columns)
 
     @cached_property
     def lines(self) -> dict[str, Line]:

@@ -41,6 +41,29 @@ def why_one_shard(roots: Sequence[Node], entries: Collection[Node]) -> str:
     return "no column is a key of every step"
 
 
+def deciding_columns_at(step: StepNode, source: Node, deciding: Columns) -> tuple[str, ...]:
+    """What the columns that decide are called in an input of a step, among the keys of the step, if it has any.
+
+    Where an input has not all of them none decides: nothing behind the step needs its rows together.
+    """
+    if step in deciding:
+        return deciding[step]
+    candidates = source.schema.columns if step.partition_keys is None else step.partition_keys
+    found = []
+    for position in range(len(next(iter(deciding.values())))):
+        wanted = {entry: columns[position] for entry, columns in deciding.items()}
+        names = (name for name in candidates if _comes_of(_origins(source, name, deciding), wanted))
+        name = next(names, None)
+        if name is None:
+            return ()
+        found.append(name)
+    return tuple(found)
+
+
+def _comes_of(origins: _Origins | None, wanted: _Origins) -> bool:
+    return origins is not None and all(wanted[entry] == column for entry, column in origins.items())
+
+
 _Origins: TypeAlias = "dict[Node, str]"
 """The columns, by where rows enter, that a column of a step has its values from."""
 

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 _Output: TypeAlias = "tuple[str, pa.RecordBatch]"
 """Rows, with the output they belong to."""
 
+SEGMENTS: Final = "segments"
+"""The name of the state that segments are in."""
+
 _MILLISECOND: Final = MICROSECONDS["ms"]
 """Spark's clock counts in these."""
 
@@ -62,7 +65,7 @@ class ShardHost(StatefulProcessor):
     With a timeout Spark's time mode must be "ProcessingTime"; without one nothing here needs a clock.
     """
 
-    STORED: ClassVar = ("segments", "number long", "segment binary")
+    STORED: ClassVar = (SEGMENTS, "number long", "segment binary")
     """The name and the types of the map that all state is in."""
 
     def __init__(self, plan: ShardPlan, timeout: Duration | None = None) -> None:
@@ -76,7 +79,7 @@ class ShardHost(StatefulProcessor):
 
     def attach(self, handle: StatefulProcessorHandle, segments: MapState) -> None:
         """Take what Spark gives of the state."""
-        self._handle, self._segments = handle, _StoredSegments(segments)
+        self._handle, self._segments = handle, StoredSegments(segments)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -227,8 +230,13 @@ def _encoded(output: str, batches: Iterable[pa.RecordBatch], metrics: Metrics) -
         yield {"output": output, "body": body, **_NO_METRICS}
 
 
+def stored_segments(handle: StatefulProcessorHandle) -> StoredSegments:
+    """The segments of a shard, as Spark keeps them."""
+    return StoredSegments(handle.getMapState(*ShardHost.STORED))
+
+
 @dataclass
-class _StoredSegments:
+class StoredSegments:
     """Segments in a map state of Spark."""
 
     state: MapState

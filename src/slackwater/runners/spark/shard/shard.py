@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from slackwater.runners.spark.planning.shard_plan import ShardPlan
     from slackwater.runners.spark.shard.arrivals import Arrivals
 
-_ACTIVITY: Final = "activity"
+ACTIVITY: Final = "activity"
 """The name under which the activity of the sources is stored, beside the states of steps; no step is called so."""
 
-_TOTALS: Final = "totals"
+TOTALS: Final = "totals"
 """The same, for what the shard has done since the query began."""
 
 
@@ -73,7 +73,7 @@ class Shard:
         self._released: list[tuple[str, EventBatch, int]] = []
         for output, node in plan.outputs.items():
             self._graph.add_sink(node, partial(self._take_out, output))
-        self._before: Totals = states.get(_TOTALS) or Totals()
+        self._before: Totals = states.get(TOTALS) or Totals()
         self._rows_in = self._rows_out = 0
         self._ended = False
         self.late_before, self.duplicates_before = self.late(), self.duplicates()
@@ -81,7 +81,7 @@ class Shard:
 
         self._overlap_before = self._overlap()
         self._idle_timeout = None if timeout is None else IdleTimeout.in_plan(plan, timeout)
-        self._activity: SourceActivity = states.get(_ACTIVITY) or SourceActivity.nothing(len(plan.pipelines))
+        self._activity: SourceActivity = states.get(ACTIVITY) or SourceActivity.nothing(len(plan.pipelines))
         self.look_again_at: Instant | None = None
         """When to be woken, unless rows come before; None if that would change nothing."""
 
@@ -208,9 +208,9 @@ class Shard:
     def snapshot(self) -> Snapshot:
         """The state of every step, totals and, with a timeout, the activity of the sources."""
         states = self._graph.snapshot()
-        states[_TOTALS] = self.totals()
+        states[TOTALS] = self.totals()
         if self._idle_timeout is not None:
-            states[_ACTIVITY] = self._activity
+            states[ACTIVITY] = self._activity
         return states
 
     def close(self) -> None:

@@ -55,6 +55,22 @@ class SegmentMap(Protocol):
         ...
 
 
+class SegmentsInMemory(dict[int, bytes]):
+    """Segments that lie nowhere else yet."""
+
+    def read(self, number: int) -> bytes | None:
+        """Return a segment; None if there is none."""
+        return self.get(number)
+
+    def write(self, number: int, segment: bytes) -> None:
+        """Put a segment in its place."""
+        self[number] = segment
+
+    def remove(self, number: int) -> None:
+        """Forget a segment."""
+        del self[number]
+
+
 @dataclass(frozen=True)
 class Head:
     """What is stored besides columns."""

@@ -68,7 +68,7 @@ class Files(Protocol):
         ...
 
     def remove(self, folder: str) -> None:
-        """Remove a folder with all that is in it, if it is there."""
+        """Remove a folder with all that is in it, or a file, if it is there."""
         ...
 
 
@@ -141,9 +141,11 @@ class LocalFiles:
         return True
 
     def remove(self, folder: str) -> None:
-        """Remove a folder with all that is in it, if it is there."""
-        if _local(folder).exists():
+        """Remove a folder with all that is in it, or a file, if it is there."""
+        if _local(folder).is_dir():
             shutil.rmtree(_local(folder))
+        else:
+            _local(folder).unlink(missing_ok=True)
 
 
 def _local(address: str) -> Path:
