@@ -63,7 +63,8 @@ def _damage(log: Files, checkpoint: str) -> Iterator[tuple[str, str]]:
     for address, text in texts.items():
         if len(text.splitlines()) < most:
             yield address, "it lacks a source"
-    for source, end in ends_of(next(reversed(texts.values()), None)).items():
+    last = next(reversed(texts.values()), None)
+    for source, (end,) in ends_of([last], len(log.names(f"{checkpoint}/sources"))).items():
         yield from _damage_of_source(log, f"{checkpoint}/sources/{source}", end)
 
 

@@ -19,7 +19,7 @@ from slackwater.errors import SourceFailed, message
 from slackwater.runners.spark.storage.places import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _KNOWN: Final = "v1"
 """The version of Spark's logs that is known here; of others nothing is checked."""
+
+_NOTHING_READ: Final = '{"logOffset":-1}'
+"""What would stand in offsets before the first micro-batch."""
 
 _MANY: Final = 16
 """From so many files on, their folder is listed."""
@@ -45,23 +48,47 @@ def require_files(session: SparkSession, run: Run, batch_id: int) -> None:
 
 def files_of(log: Files, checkpoint: Place, batch_id: int) -> list[str]:
     """The addresses of the files that a micro-batch is to read, of all sources that are files."""
-    before, now = (ends_of(log.read(f"{checkpoint.address}/offsets/{number}")) for number in (batch_id - 1, batch_id))
+    texts = [log.read(f"{checkpoint.address}/offsets/{number}") for number in (batch_id - 1, batch_id)]
     found: list[str] = []
-    for source, end in now.items():
-        for number in range(before.get(source, -1) + 1, end + 1):
+    for source, (before, end) in ends_of(texts, len(log.names(f"{checkpoint.address}/sources"))).items():
+        for number in range(before + 1, end + 1):
             found += _listed(log, f"{checkpoint.address}/sources/{source}", number)
     return found
 
 
-def ends_of(text: str | None) -> dict[int, int]:
-    """Up to where each source that is files was read, by its number."""
+def ends_of(texts: Sequence[str | None], folders: int) -> dict[int, tuple[int, ...]]:
+    r"""Up to where each source that is files was read, by its number, by the offsets of some micro-batches; -1 before.
+
+    Where a query reads one DataFrame in two ways Spark notes its offset twice, and has one folder for it. Which lines
+    are of one source follows from what stands in them; where it does not, nothing is returned.
+
+    >>> one, other = '{"logOffset":4}', '{"logOffset":0}'
+    >>> ends_of(["\n".join(["v1", "{}", one, one, other])], folders=2)
+    {0: (4,), 1: (0,)}
+    >>> ends_of([None, "\n".join(["v1", "{}", one, "-", other])], folders=3)
+    {0: (-1, 4), 2: (-1, 0)}
+    """
+    *earlier, last = map(_lines_of, texts)
+    earlier = [[_NOTHING_READ if line == "-" else line for line in lines or "-" * len(last)] for lines in earlier]
+    sources = list(zip(*earlier, last, strict=False))
+    different = list(dict.fromkeys(sources))
+    if len(different) < len(sources) != folders:
+        sources = different if len(different) == folders else different * folders if len(different) == 1 else []
+    ends = {number: tuple(_ends_in(lines)) for number, lines in enumerate(sources)}
+    return {number: found for number, found in ends.items() if len(found) == len(texts)}
+
+
+def _lines_of(text: str | None) -> list[str]:
     version, *lines = (text or "").splitlines() or [""]
-    if version != _KNOWN:
-        return {}
-    read = [json.loads(line) if line.startswith("{") else None for line in lines[1:]]
-    return {
-        number: one["logOffset"] for number, one in enumerate(read) if one is not None and one.keys() == {"logOffset"}
-    }
+    return lines[1:] if version == _KNOWN else []
+
+
+def _ends_in(lines: Iterable[str]) -> Iterator[int]:
+    """Up to where a source was read, by its lines; nothing for those of one that is no files."""
+    for line in lines:
+        offset = json.loads(line) if line.startswith("{") else {}
+        if offset.keys() == {"logOffset"}:
+            yield offset["logOffset"]
 
 
 def _listed(log: Files, folder: str, number: int) -> Iterable[str]:
