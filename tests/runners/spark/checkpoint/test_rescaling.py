@@ -222,34 +222,6 @@ def test_as_many_shards_as_before_need_no_rescaling(
         lives.start(shards=2, rescale=3)
 
 
-def test_with_a_clock_shards_become_others_too(session: SparkSession, tmp_path: Path) -> None:
-    """Where sources have a timeout Spark goes by the clock, and would run micro-batches without an end."""
-    _bring(tmp_path, [0])
-
-    def live(**options: Any) -> dict[str, Any]:
-        frame = session.readStream.schema(_COLUMNS).parquet(str(tmp_path / "in"))
-        ordered = sw.stream(frame, time="at").tumbling(50).sort(patience=100, late=sw.Late.drop())
-        query = (
-            ordered.group_by("k")
-            .aggregate(n=sw.count())
-            .start(
-                checkpoint=str(tmp_path / "checkpoint"),
-                main=str(tmp_path / "out"),
-                timeout="1h",
-                trigger={"processingTime": "1 second"},
-                **options,
-            )
-        )
-        query.work()
-        query.stop()
-        return query.last_micro_batch()
-
-    assert live(shards=1)["rows_in"] == 300
-    _bring(tmp_path, [1])
-    last = live(shards=2, rescale=True)
-    assert (last["shards"], last["rows_in"], last["rows_in_total"]) == (2, 300, 600)
-
-
 def test_steps_that_cannot_be_parted_are_refused_by_name(session: SparkSession, tmp_path: Path) -> None:
     """Nothing is written then; in as many shards as before the query goes on."""
     _bring(tmp_path, [0])
