@@ -7,10 +7,13 @@ from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from adbc_driver_postgresql import dbapi
+from deltalake import DeltaTable
 from without_spark import in_process
 
 import slackwater as sw
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _COLUMNS = "at long, k string, n long"
-_FILES = 5
+_FILES = 4
 _MANY = 100_000
 
 
@@ -47,33 +50,34 @@ def _bring(folder: Path, numbers: Sequence[int]) -> None:
         hidden.rename(folder / f"in/{number}.parquet")
 
 
-def _planned(streams: list[sw.DisorderedStream]) -> list[Any]:
-    """Rows wait in a sort, then in a join, and as groups."""
+def _planned(streams: list[sw.DisorderedStream], *, also: bool = False) -> list[Any]:
+    """Rows wait in a sort, then in a join, and as groups. There may also be a step that a query can do without."""
     ordered = streams[0].sort(patience=120, every=sw.Every.batch())
     pairs = ordered.join(ordered.select("k", other="n"), on="k", within=5)
     counted = pairs.tumbling(50).group_by("k").aggregate(rows=sw.count(), most=sw.max("other"))
-    return [ordered.tumbling(80).group_by("k").aggregate(sum=sw.sum("n")), counted]
+    sums = ordered.tumbling(80).group_by("k").aggregate(sum=sw.sum("n"))
+    return [sums.where(nw.col("sum") >= 0) if also else sums, counted]
 
 
 class _Lives:
-    """One query that is started again and again; it is flushed in the end."""
+    """One query that is started again and again; it is flushed in the end. It writes to a folder and two tables."""
 
-    def __init__(self, session: SparkSession, folder: Path) -> None:
-        self._session, self._folder = session, folder
+    def __init__(self, session: SparkSession, folder: Path, postgres: str) -> None:
+        self._session, self._folder, self._postgres = session, folder, postgres
         self.seen: list[int] = []
 
-    def start(self, **options: Any) -> sw.SparkQuery:
+    def start(self, *, also: bool = False, **options: Any) -> sw.SparkQuery:
         """Start it."""
         frame = self._session.readStream.schema(_COLUMNS).option("maxFilesPerTrigger", 1)
-        sums, pairs = _planned([sw.stream(frame.parquet(str(self._folder / "in")), time="at", name="source 0")])
+        rows = sw.stream(frame.parquet(str(self._folder / "in")), time="at", name="source 0")
+        sums, pairs = _planned([rows], also=also)
+        given = {"trigger": {"availableNow": True}, "at_end": "flush", **options}
         return sw.start_together(
-            [(sums, str(self._folder / "sums")), (pairs, str(self._folder / "pairs"))],
+            [(sums, str(self._folder / "sums")), (pairs, sw.DeltaSink(self._folder / "pairs"))],
             checkpoint=str(self._folder / "checkpoint"),
-            late=str(self._folder / "late"),
+            late=sw.PostgresSink(self._postgres, "late"),
             metrics=lambda _, batch_id: self.seen.append(batch_id),
-            trigger={"availableNow": True},
-            at_end="flush",
-            **options,
+            **given,
         )
 
     def live(self, *, to_the_end: bool = False, **options: Any) -> sw.SparkQuery:
@@ -88,7 +92,13 @@ class _Lives:
 
     def rows(self, output: str) -> Counter[str]:
         """All rows that an output has."""
-        table = pq.read_table(self._folder / output, partitioning=None)
+        if output == "sums":
+            table = pq.read_table(self._folder / output, partitioning=None)
+        elif output == "pairs":
+            table = DeltaTable(self._folder / output).to_pyarrow_table()
+        else:
+            with dbapi.connect(self._postgres) as connection, connection.cursor() as cursor:
+                table = cursor.execute(f"SELECT * FROM {output}").fetch_arrow_table()
         return Counter(map(repr, table.to_pylist()))
 
 
@@ -103,29 +113,33 @@ def _assert_complete(lives: _Lives) -> None:
         assert lives.rows(folder) == _expected(output) != Counter()
 
 
-def test_more_shards_then_fewer_give_the_same_rows(session: SparkSession, tmp_path: Path) -> None:
-    """2, then 8, then 3: what was held goes out once; micro-batches, totals and files go on as if nothing had been."""
-    lives = _Lives(session, tmp_path)
+@pytest.mark.parametrize("numbers", [(2, 3, 2), pytest.param((2, 8, 3), marks=pytest.mark.long)])
+def test_more_shards_then_fewer_give_the_same_rows(
+    session: SparkSession, tmp_path: Path, postgres: str, numbers: tuple[int, int, int]
+) -> None:
+    """What was held goes out once; micro-batches, totals, files and tables go on as if nothing had been."""
+    few, more, fewer = numbers
+    lives = _Lives(session, tmp_path, postgres)
     _bring(tmp_path, [0, 1])
-    first = lives.live(shards=2)
+    first = lives.live(shards=few)
     held = first.progress()
     _bring(tmp_path, [2])
-    second = lives.live(shards=8, rescale=True)
-    assert second.last_micro_batch()["shards"] == 8
+    second = lives.live(shards=more, rescale=True)
+    assert second.last_micro_batch()["shards"] == more
     assert second.progress().total_in == held.total_in + 300, "what was counted goes with it"
     assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir() if path.name[0] != "_") == [
         "flush",
         "rescaled",
     ], "what was there before is gone"
-    _bring(tmp_path, [3, 4])
-    third = lives.live(shards=3, rescale=True, to_the_end=True)
+    _bring(tmp_path, [3])
+    third = lives.live(shards=fewer, rescale=True, to_the_end=True, also=True)
     assert third.last_micro_batch()["batch_id"] == lives.seen[-1] == _FILES
     assert lives.seen == list(range(_FILES + 1)), "files, and the flush; none twice"
     assert held.held["all shards"] > 300
     assert third.progress().total_late == lives.rows("late").total() > 0
     _assert_complete(lives)
     with pytest.raises(PlanError, match=r"(?s)cannot be taken to another number.*being flushed, or has been"):
-        lives.start(shards=2, rescale=True)
+        lives.start(shards=more, rescale=True, also=True)
 
 
 @pytest.mark.long  # a minute; many rows are held in many segments
@@ -181,43 +195,48 @@ def _fatal(*_: Any, **__: Any) -> None:
     raise _Killed
 
 
+@pytest.mark.parametrize(
+    "steps", [("_unite",), pytest.param(("_split", "_unite", "_lay_out_logs"), marks=pytest.mark.long)]
+)
 def test_who_is_killed_at_it_leaves_the_checkpoint_as_it_was_or_has_done_it(
-    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: SparkSession, tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch, steps: Sequence[str]
 ) -> None:
-    """Before each step, and between the last one and the query; a micro-batch had begun, and is done anew."""
-    lives = _Lives(session, tmp_path)
-    _bring(tmp_path, range(3))
+    """Before a step, the last one and the query itself; a micro-batch had begun, and is done anew."""
+    lives = _Lives(session, tmp_path, postgres)
+    _bring(tmp_path, range(2))
     lives.live(shards=3)
-    (tmp_path / "checkpoint/commits/2").unlink()  # it has been written, and not committed
-    for step in ("_split", "_unite", "_lay_out_logs"):
+    (tmp_path / "checkpoint/commits/1").unlink()  # it has been written, and not committed
+    for step in steps:
         _start_and_die(lives, monkeypatch, Rescaling, step, _fatal)
     lives.live()  # in as many as before
-    assert lives.seen == [0, 1, 2, 2]
+    assert lives.seen == [0, 1, 1]
     write = Run.write
     _start_and_die(lives, monkeypatch, Run, "write", lambda run, on: _fatal() if run.log else write(run, on))
-    (tmp_path / "checkpoint/commits/2").unlink()
-    _bring(tmp_path, [3])
+    (tmp_path / "checkpoint/commits/1").unlink()
+    _bring(tmp_path, [2])
     _start_and_die(lives, monkeypatch, runner, "remove_earlier", _fatal)
     with pytest.raises(PlanError, match="start with shards=2; or say rescale=True"):
         lives.start(shards=3)
-    _bring(tmp_path, [4])
+    _bring(tmp_path, [3])
     query = lives.live(to_the_end=True)  # it has two by now
     assert query.last_micro_batch()["shards"] == 2
-    assert lives.seen == [0, 1, 2, 2, 2, 3, 4, 5]
+    assert lives.seen == [0, 1, 1, 1, 2, 3, 4]
     _assert_complete(lives)
 
 
 def test_as_many_shards_as_before_need_no_rescaling(
-    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: SparkSession, tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who always says rescale=True pays for it when the number changes, and not otherwise."""
-    lives = _Lives(session, tmp_path)
-    _bring(tmp_path, [0])
+    lives = _Lives(session, tmp_path, postgres)
+    _bring(tmp_path, [])
     monkeypatch.setattr(Rescaling, "carry_out", _fatal)
     for _ in range(2):
-        lives.live(shards=2, rescale=True)
+        lives.start(shards=2, rescale=True).stop(within=None)
     with pytest.raises(_Killed):
         lives.start(shards=3, rescale=True)
+    with pytest.raises(PlanError, match=r"(?s)timers cannot be taken.*timeout +1s"):
+        lives.start(shards=3, rescale=True, timeout="1s", trigger={"processingTime": "1s"}, at_end=None)
     with pytest.raises(PlanError, match="rescale= says whether"):
         lives.start(shards=2, rescale=3)
 

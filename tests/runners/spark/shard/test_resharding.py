@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from without_spark import cut, in_process, in_shards, shard_plan
 
 import slackwater as sw
+from slackwater.errors import PlanError
 from slackwater.runners.spark.shard.resharding import refuse_unless_divisible
 
 if TYPE_CHECKING:
@@ -113,3 +114,19 @@ def test_nothing_is_lost_or_doubled_when_shards_become_others(name: str, seed: i
     for ours, theirs in zip(got, expected, strict=True):
         assert ours <= whole if name == "what is left of a union" else ours == theirs
     assert flushed == whole
+
+
+_NOT_YET: dict[str, Callable[[_Streams], Sequence[Any]]] = {
+    "related": lambda s: [sw.union(*(one.sort() for one in sw.related(*s, bounds=sw.Bounds.in_order())))],
+    "upserts": lambda s: [sw.upserts(s[0], key="k", patience=6, every=_BATCH).settle()],
+    "aggregate_early": lambda s: [_sorted(s[0]).tumbling(5).group_by("k").aggregate_early(rows=sw.count())],
+    "merge_replicas": lambda s: [sw.merge_replicas(*map(_sorted, s))],
+}
+
+
+@pytest.mark.filterwarnings("ignore:when all is silent")
+@pytest.mark.parametrize("step", _NOT_YET)
+def test_a_step_that_cannot_be_parted_yet_is_named(step: str) -> None:
+    """Related streams build upon heartbeats, which can be parted; what they add to it cannot."""
+    with pytest.raises(PlanError, match=rf"(?s)cannot be taken to another number of shards.*step .*\b{step}"):
+        refuse_unless_divisible(shard_plan(_NOT_YET[step], [_SCHEMA] * 2, 2))

@@ -39,10 +39,10 @@ def refuse_unless_divisible(plan: ShardPlan, *, timeout: Duration | None = None)
         # All shards must be woken at the instants that were set, and Spark fires timers that are due as it takes them.
         facts = {"timeout": format_duration(timeout)}
         raise PlanError(message("timers cannot be taken to another number of shards yet", facts, _AS_BEFORE))
-    for node, name in plan.steps.items():
-        if not node.build_driven(name).splits:
-            what = "what this step remembers cannot be taken to another number of shards yet"
-            raise PlanError(message(what, {"step": node.line}, _AS_BEFORE))
+    lacking = [node.line for node, name in plan.steps.items() if not node.build_driven(name).splits]
+    if lacking:
+        what = "what a step remembers cannot be taken to another number of shards yet"
+        raise PlanError(message(what, {"step": ", ".join(dict.fromkeys(lacking))}, _AS_BEFORE))
 
 
 def split_snapshot(plan: ShardPlan, snapshot: Snapshot) -> list[Snapshot]:
