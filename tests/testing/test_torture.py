@@ -39,14 +39,14 @@ def test_operators_keep_the_laws_however_they_are_driven(case: TortureCase, data
 
 _DIVIDED = [case for case in CASES if case.divided]
 
-_TOLD = {PunctuateOperator, HeartbeatsOperator, DrivenHeartbeatsOperator}
-"""These go by what a runner tells them of the rows of all: see tests/runners/spark/shard/test_resharding.py."""
+_KNOW_OF_ALL = {PunctuateOperator, HeartbeatsOperator, DrivenHeartbeatsOperator}
+"""These go by what a runner knows of the rows of all: see tests/runners/spark/shard/test_resharding.py."""
 
 
 @pytest.mark.parametrize("operator", operators_found(), ids=lambda operator: operator.__name__)
 def test_operators_that_split_have_a_case_in_which_they_do(operator: type[Operator[Any]]) -> None:
     """Say so by `divided`, in a case where the rows of one key can be treated without those of another."""
-    assert (operator.splits and operator not in _TOLD) == any(case.operator is operator for case in _DIVIDED)
+    assert (operator.splits and operator not in _KNOW_OF_ALL) == any(case.operator is operator for case in _DIVIDED)
 
 
 @pytest.mark.parametrize("case", _DIVIDED, ids=lambda case: case.name)

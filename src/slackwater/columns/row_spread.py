@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.columns.row_codec import RowCodec
-from slackwater.events.batch import EventBatch
 from slackwater.events.gather import no_columns
 from slackwater.kernels.columns.spread_rows import spread_rows
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slackwater.events.batch import EventBatch
     from slackwater.events.schema import EventSchema
 
 
@@ -28,10 +28,11 @@ class RowSpread:
     """Finds the places of events of one schema. The columns may be those of the payload, and that of the starts.
 
     >>> import slackwater as sw
+    >>> from slackwater.events.batch import EventBatch
     >>> spread = RowSpread(sw.stream([{"at": 1, "k": "a"}], time="at").node.schema, ["k"], 3)
     >>> rows = EventBatch.inserts(pa.record_batch({"k": ["a", "b", "c", "a"]}), start=[1, 2, 3, 4])
     >>> [part.payload["k"].to_pylist() for part in spread.parts_of(rows)]
-    [[], ['b'], ['a', 'c', 'a']]
+    [['c'], [], ['a', 'b', 'a']]
     """
 
     __slots__ = ("_by_time", "_codec", "columns", "places")
@@ -56,14 +57,13 @@ class RowSpread:
         return place
 
     def parts_of(self, events: EventBatch) -> list[EventBatch]:
-        """The events of each place, all of them inserts, in their order.
+        """The events of each place, in their order; there are no punctuations among them.
 
         Cost: a copy of them, if there are several places.
         """
         if self.places == 1:
             return [events]
         place = self.of(events)
-        inserts = EventBatch(events.payload, events.start, events.end)
-        together = inserts.take_rows(np.argsort(place, kind="stable"))
+        together = events.take_rows(np.argsort(place, kind="stable"))
         ends = np.cumsum(np.bincount(place, minlength=self.places)).tolist()
         return [together.slice(first, stop) for first, stop in zip([0, *ends], ends, strict=False)]

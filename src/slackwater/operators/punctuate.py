@@ -241,7 +241,7 @@ class PunctuateOperator(Operator[PunctuateState]):
         return [self._state, *[others] * (spreads[0].places - 1)]
 
     def unite(self, states: Sequence[PunctuateState]) -> PunctuateState:
-        """All have been told the same of how far rows have come."""
+        """All know the same of how far rows have come."""
         late, adjusted = sum(one.late for one in states), sum(one.adjusted for one in states)
         return replace(states[0], late=late, adjusted=adjusted)
 

@@ -3,7 +3,7 @@
     python drive_plans_on_cluster.py FOLDER
 
 The folder holds `blue` and `green`, two replicas in files, and `coming`, the last file of each. In it are made
-`checkpoint`, a folder for each output, `attempts`, who did the work of the shard that has the row SLOW, and `said`: the
+`checkpoint`, a folder for each output, `attempts`, who did the work of the shard that has the row SLOW, and `seen`: the
 shards that a query would have by itself, first and last, and which micro-batches there were.
 
     micro-batch 1   the first attempt at the task of that shard dawdles until the other executor has done it, too;
@@ -192,4 +192,4 @@ class Run:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1], "said").write_text(json.dumps(Run(sys.argv[1]).whole()))
+    Path(sys.argv[1], "seen").write_text(json.dumps(Run(sys.argv[1]).whole()))

@@ -102,8 +102,8 @@ def test_sorts_bands_merges_and_joins_survive_what_happens_on_a_cluster(
     """
     cuts = _replicas(tmp_path)
     _driven(tmp_path, [_HERE / "drive_plans_on_cluster.py", tmp_path], surroundings_of_killed(tmp_path))
-    said = json.loads((tmp_path / "said").read_text())
-    assert said == {"shards": 2, "left": 1, "batches": [0, 1, 2, 3, 4]}
+    seen = json.loads((tmp_path / "seen").read_text())
+    assert seen == {"shards": 2, "left": 1, "batches": [0, 1, 2, 3, 4]}
     executors = [json.loads(line)[1] for line in (tmp_path / "attempts").read_text().splitlines()]
     assert executors[0] != executors[1], "the task was done by both"
     assert (tmp_path / "log").read_text().count("Lost executor") == 2, "one was killed, and one lost with its worker"

@@ -433,7 +433,7 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
         return [state, *[others] * (spreads[0].places - 1)]
 
     def unite(self, states: Sequence[HeartbeatsState]) -> HeartbeatsState:
-        """All have been told the same of how far each source has come; what they have counted is added up."""
+        """All know the same of how far each source has come; what they have counted is added up."""
         generator = HeartbeatState.with_all_violations([state.generator for state in states])
         return HeartbeatsState(generator, sum(state.ahead for state in states), states[0].punctuated)
 
