@@ -47,15 +47,6 @@ _CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
 _ITS_WRITERS: Final = "org.apache.spark.sql.execution.streaming"
 _PLAIN_WRITER: Final = "FileSystemBasedCheckpointFileManager"
 
-
-def rescaling_settings(shards: int) -> dict[str, str]:
-    """The same for a query of one micro-batch that reads segments from Parquet files: one by one, they are large."""
-    return {
-        **stream_settings(shards),
-        "spark.sql.parquet.enableVectorizedReader": "false",
-    }
-
-
 _one_at_a_time: Final = RLock()
 """Who changes the settings of a session puts them back before somebody else looks."""
 
@@ -69,6 +60,11 @@ def stream_settings(shards: int) -> dict[str, str]:
         **_TELLS_ATTEMPTS_APART,
         PARTITIONS: str(shards),
     }
+
+
+def rescaling_settings(shards: int) -> dict[str, str]:
+    """The same for a query of one micro-batch that reads segments from Parquet files: one by one, they are large."""
+    return {**stream_settings(shards), "spark.sql.parquet.enableVectorizedReader": "false"}
 
 
 def checkpoint_settings(session: SparkSession, checkpoint: Place) -> dict[str, str]:
