@@ -121,10 +121,6 @@ class _Sessions:
             # What Spark does by itself is next to nothing here, and a query is run once: to compile it takes longer.
             for name, value in (_INTERPRETED | _FEW_PROCESSES).items():
                 builder = builder.config(name, value)
-            builder = builder.config(
-                "spark.sql.streaming.checkpointFileManagerClass",
-                "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
-            )
             builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
             self._now = master, builder.getOrCreate()
             self._now[1].sparkContext.setLogLevel("OFF")
