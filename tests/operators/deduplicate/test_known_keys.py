@@ -121,3 +121,23 @@ def test_memory_follows_what_still_counts(few: int) -> None:
     assert rooms[1][0] == rooms[2][0] <= 8 * 100 * 20
     assert rooms[4][0] <= 16 * 100
     assert rooms[2][1] <= (0 if few > 1 else 3 * 8 * 100 * 20)
+
+
+def _numbered(keys: range) -> Words:
+    return Words.of(np.arange(len(keys) + 1), np.array(keys))
+
+
+@pytest.mark.parametrize("more", [254, 255, 256, 257])
+@pytest.mark.parametrize("keep", ["first", "last"])
+def test_no_original_takes_the_line_of_one_that_still_counts(keep: str, more: int) -> None:
+    """The first of all comes again when there is one more than there was room for at first."""
+    known = KnownKeys(within=10)
+    found = known.find_firsts if keep == "first" else known.find_lasts
+    found(np.array([0]), _numbered(range(1)), 0)
+    found(np.full(more, 1), _numbered(range(1, 1 + more)), 1)
+    known.check()
+    again = _numbered(range(1))
+    if keep == "first":
+        assert len(known.find_firsts(np.array([2]), again, 1 + more).kept) == 0
+    else:
+        assert known.find_lasts(np.array([2]), again, 1 + more).replaced.tolist() == [0]
