@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -50,6 +52,12 @@ def test_numbers_are_printed_as_json(readings: str, capsys: pytest.CaptureFixtur
     assert (found["rows"], found["copies"]) == (4, None)
 
 
+def test_a_table_of_a_file_is_profiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its name, where a file has several."""
+    assert main(["profile", _duckdb("t", "u")(tmp_path), "--time=at", "--table=u"]) == 0
+    assert capsys.readouterr().out.startswith("u: 3 rows, 0 to 2")
+
+
 def test_whole_numbers_may_be_time_since_1970(readings: str, capsys: pytest.CaptureFixture[str]) -> None:
     """In the unit that is named."""
     assert main(["profile", readings, "--time", "at", "--epoch", "s"]) == 0
@@ -75,6 +83,21 @@ def _holding(name: str, content: bytes) -> Callable[[Path], str]:
 def _two_formats(folder: Path) -> str:
     _holding("a.csv", b"at\n1\n")(folder)
     _holding("b.jsonl", b'{"at": 1}\n')(folder)
+    return str(folder)
+
+
+def _duckdb(*tables: str) -> Callable[[Path], str]:
+    def write(folder: Path) -> str:
+        with closing(duckdb.connect(folder / "t.duckdb")) as connection:
+            for table in tables:
+                connection.execute(f'CREATE TABLE {table} AS SELECT range AS "at" FROM range(3)')
+        return str(folder / "t.duckdb")
+
+    return write
+
+
+def _no_delta_table(folder: Path) -> str:
+    (folder / "_delta_log").mkdir()
     return str(folder)
 
 
@@ -136,6 +159,10 @@ _MISTAKES: dict[str, tuple[Callable[[Path], str], list[str], str]] = {
     "a part in words": (_ROWS, ["--time=at", "--first=most"], "--first"),
     "no time": (_ROWS, [], "--time"),
     "a typing error": (_ROWS, ["--time=at", "--arived=came"], "--arived"),
+    "an unknown table": (_duckdb("t"), ["--time=at", "--table=u"], "a DuckDB file has no such table"),
+    "one of two tables": (_duckdb("t", "u"), ["--time=at"], "a DuckDB file has no such table, or several"),
+    "a table of a file": (_ROWS, ["--time=at", "--table=t"], "table= is for files of DuckDB"),
+    "no Delta table": (_no_delta_table, ["--time=at"], "a source could not be read"),
     "two paths": (_ROWS, ["another", "--time=at"], "another"),
 }
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.profiling.recording import Columns
+from slackwater.profiling.measures import PatienceOutcome
+from slackwater.profiling.recording import Columns, Recording
 from slackwater.profiling.series import heat_of, skews_of, spans_of
 from slackwater.sources.stream import feed_of
 
@@ -31,6 +32,7 @@ setTimeout(() => {
   const slider = document.querySelector(".vega-bind input");
   slider.value = 0;
   slider.dispatchEvent(new Event("input"));
+  document.querySelector("#copy").click();
 }, 2000);
 </script></head>"""
 
@@ -60,13 +62,44 @@ def test_the_slider_shows_what_a_patience_loses(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     profile.write_html(page)
     still = _dumped(page, tmp_path / "still")
-    assert "109: 100.000% in time, 0 rows late" in still
+    assert "109: 100.000% in time, 0 rows late, half wait 91, 99 % 110, 101 held at most" in still
     page.write_text(page.read_text(encoding="utf-8").replace("</head>", _WATCHED, 1), encoding="utf-8")
     moved = _dumped(page, tmp_path / "moved")
-    late = profile.disorder.late
-    assert f"0: {1 - late / 600:.3%} in time, {late} rows late" in moved
+    late, least = profile.disorder.late, PatienceOutcome.of(_recording(), 0)
+    expected = f"{late} rows late, half wait {least.median_delay}, 99 % {least.delay}, {least.most_held} held at most"
+    assert f"0: {1 - late / 600:.3%} in time, {expected}" in moved
     assert "<title>Disorder of rows</title>" in moved
-    assert len(re.findall(r'<svg[^>]* class="marks"', moved)) == 6
+    assert len(re.findall(r'<svg[^>]* class="marks"', moved)) == 7
+    assert "longest pause" in moved
+    assert re.search('<button id="copy">(copied|selected)</button>', moved)  # nobody has clicked: it may not be copied
+
+
+def test_what_is_to_be_written_comes_first_and_runs(tmp_path: Path) -> None:
+    """The verdict, then Python for a stream of these rows: every line of it makes a plan."""
+    profile = sw.profile(_ROWS, time="at", arrived="came", origin="by")
+    profile.write_html(tmp_path / "page.html")
+    text = html.unescape((tmp_path / "page.html").read_text(encoding="utf-8"))
+    verdict, _, after = text.partition('<pre id="code">')
+    assert "50.0% of the rows come after a newer one, by 109 at most." in verdict
+    assert "A patience of 109 has all rows in time; up to 101 wait at a time, half of them for 91." in verdict
+    given: dict[str, Any] = {"stream": sw.stream(_ROWS, time="at", arrived="came", origin="by")}
+    exec(after.partition("</pre>")[0], given)  # noqa: S102 - our own text
+    assert {"ordered", "bands", "bounds", "each"} <= set(given)
+    assert profile.bounds is not None
+    assert given["bounds"] == profile.bounds.bounds
+
+
+def test_what_a_patience_costs_is_shown_for_each_that_the_slider_has() -> None:
+    """The curve's patiences and the ones that are advised, each followed through all rows."""
+    profile = sw.profile(_ROWS, time="at", arrived="came", origin="by")
+    of_curve, advised = (dict(profile.curve), {one.patience for one in profile.patiences})
+    assert [one.patience for one in profile.trade_offs] == sorted({*of_curve, *advised})
+    assert all(one.complete == of_curve.get(one.patience, one.complete) for one in profile.trade_offs)
+    assert list(profile.trade_offs) == [PatienceOutcome.of(_recording(), one.patience) for one in profile.trade_offs]
+
+
+def _recording() -> Recording:
+    return Columns("at", "came", "by").read(feed_of(pa.Table.from_pylist(_ROWS)), contents=False, on_rows=None)
 
 
 def test_the_page_asks_for_nothing_from_elsewhere(tmp_path: Path) -> None:
@@ -91,8 +124,7 @@ def test_names_of_sources_are_no_html(tmp_path: Path) -> None:
 
 def test_what_is_drawn_is_what_a_look_at_each_row_gives() -> None:
     """Spans, classes of lateness, and skews of each source to each."""
-    table = pa.Table.from_pylist(_ROWS)
-    recording = Columns("at", "came", "by").read(feed_of(table), contents=False, on_rows=None)
+    recording = _recording()
     spans = spans_of(recording)
     assert sum(one.rows for one in spans) == 600
     late = recording.lateness.tolist()

@@ -62,7 +62,10 @@ _NOT_FOR_USERS = {
     **dict.fromkeys(("DeltaClaim", "PostgresClaim"), "how the Spark runner comes to own a table"),
     **dict.fromkeys(("CurvePoint", "Outcome"), "what fit_bounds() found, to be read"),
     **dict.fromkeys(
-        ("AheadGuard", "Copies", "Future", "Heat", "PatienceAdvice", "Skew", "SourceProfile", "SpanOfRows", "Spread"),
+        (
+            *("AheadGuard", "Copies", "Future", "Heat", "PatienceAdvice", "PatienceOutcome", "Skew", "SourceProfile"),
+            *("SpanOfRows", "Spread"),
+        ),
         "what profile() found, to be read",
     ),
     "WrongClock": "what profile() found, to be read",

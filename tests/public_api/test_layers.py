@@ -46,7 +46,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
         *("errors", "notebook", "progress", "kernels", "columns", "policies", "operators", "plan", "disorder"),
         "sources",
     },
-    "cli": {"errors", "kernels", "profiling"},
+    "cli": {"errors", "kernels", "sources", "profiling"},
 }
 """What each layer may import besides itself; the testing kit and the package itself may import all."""
 

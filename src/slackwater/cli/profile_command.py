@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from slackwater.profiling.profile import profile
+from slackwater.sources.delta import is_delta_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ def profile_command(
     arrived: Annotated[str | None, Parameter(alias="--arrival")] = None,
     origin: Annotated[str | None, Parameter(alias="--by")] = None,
     epoch: Literal["s", "ms", "us", "ns"] | None = None,
+    table: str | None = None,
     first: float = 0.7,
     copies: bool = True,
     html: str | None = None,
@@ -34,7 +36,7 @@ def profile_command(
     Parameters
     ----------
     path
-        A Parquet, CSV or JSON-lines file, or a folder of one of these.
+        A Parquet, CSV or JSON-lines file, a folder of one of these, a Delta table, or a file of DuckDB.
     time
         The column of event times.
     arrived
@@ -43,6 +45,8 @@ def profile_command(
         The column that says from where each row is.
     epoch
         Whole numbers in these columns are time since 1970, in this unit.
+    table
+        Which table of a file of DuckDB, where it has several.
     first
         Advice is tried out: made from this part of the rows, and counted on the rest.
     copies
@@ -54,7 +58,15 @@ def profile_command(
     """
     with _bar(path) as advance:
         found = profile(
-            path, time=time, arrived=arrived, origin=origin, epoch=epoch, first=first, copies=copies, on_rows=advance
+            path,
+            time=time,
+            arrived=arrived,
+            origin=origin,
+            epoch=epoch,
+            table=table,
+            first=first,
+            copies=copies,
+            on_rows=advance,
         )
     if html is not None:
         found.write_html(html)
@@ -82,7 +94,9 @@ def _rows_of(path: Path) -> int | None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if is_delta_table(path):
+        return None  # it has files of older versions, too
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     try:
         return sum(pq.read_metadata(file).num_rows for file in files) if files else None
     except (OSError, pa.ArrowException):

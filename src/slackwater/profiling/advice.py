@@ -19,6 +19,8 @@ from slackwater.profiling.measures import PatienceOutcome, beyond
 from slackwater.progress.instants import FOREVER, Duration, rounded_up
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from slackwater.disorder.fitted import FittedBounds
@@ -32,6 +34,11 @@ SHARES: Final = (0.9, 0.99, 0.999, 1.0)
 _STRETCHES: Final = 20
 _LEAST_ROWS: Final = 1_000
 """Shorter stretches show too little of a thousandth."""
+
+_MOST_FOLLOWED: Final = 40_000_000
+"""So many rows are followed at most to see what patiences do, each time they are; a million takes some 30 ms."""
+
+_LEAST_TRADE_OFFS: Final = 6
 
 _MOST_FITTED: Final = 1_000_000
 """Bounds are fitted to so many rows at most, the first ones."""
@@ -94,6 +101,18 @@ def _patience(lateness: Lateness, share: float, *, calendar: bool) -> Duration:
     ranks = [len(one) - 1 - beyond(len(one), share) for one in stretches]
     needed = max(int(np.partition(one, rank)[rank]) for one, rank in zip(stretches, ranks, strict=True))
     return min(rounded_up(needed) if calendar else needed, FOREVER)
+
+
+def trade_offs_of(
+    recording: Recording, patiences: Iterable[Duration], advice: tuple[PatienceAdvice, ...]
+) -> tuple[PatienceOutcome, ...]:
+    """What some of these patiences do, and the ones that are advised: fewer, the longer the recording is."""
+    known = {one.patience: one.outcome for one in advice}
+    others = [one for one in patiences if one not in known]
+    room = min(max(_MOST_FOLLOWED // len(recording.times), _LEAST_TRADE_OFFS), len(others))
+    chosen = {others[place] for place in np.linspace(0, len(others) - 1, room).astype(int).tolist()}
+    found = known | {one: PatienceOutcome.of(recording, one) for one in chosen}
+    return tuple(found[one] for one in sorted(found))
 
 
 def bands_of(advice: tuple[PatienceAdvice, ...]) -> tuple[Duration, ...]:

@@ -16,11 +16,13 @@ from slackwater.profiling.advice import (
     bands_of,
     bounds_advice,
     patience_advice,
+    trade_offs_of,
 )
 from slackwater.profiling.clocks import WrongClock, without_wrong_clocks, wrong_clocks
 from slackwater.profiling.measures import (
     Copies,
     Future,
+    PatienceOutcome,
     SourceProfile,
     Spread,
     completeness,
@@ -31,7 +33,7 @@ from slackwater.profiling.measures import (
 from slackwater.profiling.recording import Columns
 from slackwater.profiling.series import Heat, Skew, SpanOfRows, heat_of, skews_of, spans_of
 from slackwater.profiling.text import lines_of
-from slackwater.sources.stream import feed_of
+from slackwater.sources.stream import feed_of, feed_of_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +78,9 @@ class StreamProfile:
     """The part of the rows that is complete, by patience."""
 
     patiences: tuple[PatienceAdvice, ...]
+    trade_offs: tuple[PatienceOutcome, ...]
+    """What patiences do, the shortest first: rows that are late, how long the others wait, and how many at a time."""
+
     bands: tuple[Duration, ...]
     """Patiences for in_bands(); empty where one is as good as several."""
 
@@ -141,11 +146,9 @@ class StreamProfile:
             elif name in _NAMES:
                 spelled = ({key: str(getattr(one, key)) for key in _NAMES[name]} for one in value)
                 found[name] = [asdict(one) | names for one, names in zip(value, spelled, strict=True)]
-            elif name == "spans":
-                found[name] = [asdict(one) for one in value]
             elif name == "disorder":
                 found[name] = asdict(value) | {"lateness": {f"{at:g}": one for at, one in value.lateness.items()}}
-            elif name == "patiences":
+            elif name in {"patiences", "trade_offs", "spans"}:
                 found[name] = [asdict(one) for one in value]
             else:
                 found[name] = asdict(value) if hasattr(value, "__dataclass_fields__") else value
@@ -168,16 +171,19 @@ def profile(
     arrived: str | None = None,
     origin: str | None = None,
     epoch: str | None = None,
+    table: str | None = None,
     first: float = 0.7,
     copies: bool = True,
     on_rows: Callable[[int], None] | None = None,
 ) -> StreamProfile:
     """Measure how disordered recorded rows are, and where that comes from; and say what to set for such a stream.
 
-    - `source`: what stream() takes and has an end: an Arrow table or reader, a pandas, Polars or DuckDB result, a path.
+    - `source`: what stream() takes and has an end: an Arrow table or reader, a pandas or Polars frame, a relation of
+      DuckDB, a DeltaTable, a path.
     - `time`: the column of event times. `arrived`: that of arrivals; without it rows arrived as they stand. `origin`:
       that of their sources. With both, bounds are fitted, and clocks and pauses of sources looked at.
     - `epoch`: where times are whole numbers that count from 1970 on, their unit: "s", "ms", "us" or "ns".
+    - `table`: which table of a file of DuckDB, where it has several.
     - `first`: choices are tried out: made from this part of the recording, and counted on the rest; 1 leaves that out.
     - `copies`: whether to look for rows that came more than once, for which all columns are read.
     - `on_rows`: called with the number of rows of each batch that was read, for a bar.
@@ -195,11 +201,13 @@ def profile(
         raise PlanError(message("this is no part of a recording", {"first": first}, hint))
     if epoch not in {None, "s", "ms", "us", "ns"}:
         raise PlanError(message("epoch= is a unit of time", {"got": repr(epoch)}, 'write "s", "ms", "us" or "ns"'))
-    recording = Columns(time, arrived, origin, epoch).read(feed_of(source), contents=copies, on_rows=on_rows)
+    feed = feed_of(source) if table is None else feed_of_table(source, table)
+    recording = Columns(time, arrived, origin, epoch).read(feed, contents=copies, on_rows=on_rows)
     sources = source_profiles(recording)
     clocks = wrong_clocks(sources)
     sound = without_wrong_clocks(recording, clocks)
     patiences = patience_advice(sound, first)
+    curve = tuple(completeness(sound))
     own, delays = recording.own_lateness, recording.delays
     return StreamProfile(
         name=recording.name,
@@ -213,8 +221,9 @@ def profile(
         lateness=Spread.of(recording.lateness),
         within=None if own is None else Spread.of(own),
         delay=None if delays is None else Spread.of(delays),
-        curve=tuple(completeness(sound)),
+        curve=curve,
         patiences=patiences,
+        trade_offs=trade_offs_of(sound, [patience for patience, _ in curve], patiences),
         bands=bands_of(patiences),
         bounds=bounds_advice(sound, first),
         ahead=ahead_guard(recording),

@@ -1,4 +1,7 @@
-"""Parquet, CSV and JSON-lines files as feeds, rows in file order; a folder is read file by file, by name."""
+"""Parquet, CSV and JSON-lines files as feeds, rows in file order; a folder is read file by file (`folders.py`).
+
+A folder that is a Delta table is read as one, and a file of DuckDB if it has one table.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ import pyarrow.json
 import pyarrow.parquet
 
 from slackwater.errors import PlanError, SourceFailed, message
+from slackwater.sources.delta import from_delta_path, is_delta_table
+from slackwater.sources.duckdb_tables import from_duckdb, is_duckdb_file
+from slackwater.sources.folders import Folder
 from slackwater.sources.readers import ReadFeed
 
 if TYPE_CHECKING:
@@ -24,24 +30,31 @@ JSON_BLOCK_LINES = 10_000
 
 
 def from_path(path: Path, name: str | None = None) -> ReadFeed:
-    """Feed a file, or all files of one format in a folder."""
-    files = sorted(file for file in path.iterdir() if file.suffix in _FORMATS) if path.is_dir() else [path]
-    if not files or not all(file.exists() for file in files):
+    """Feed a file, all files of one format in a folder, a Delta table, or the table of a file of DuckDB."""
+    if is_delta_table(path):
+        return from_delta_path(path, name)
+    if is_duckdb_file(path):
+        return from_duckdb(path, None)
+    folder = Folder.of(path, _FORMATS)
+    files = folder.files
+    if not files or not all(file.path.exists() for file in files):
         raise PlanError(message("there is no such file, or nothing readable in this folder", {"path": path}))
-    if len({file.suffix for file in files}) > 1 or files[0].suffix not in _FORMATS:
+    if len({file.path.suffix for file in files}) > 1 or files[0].path.suffix not in _FORMATS:
         facts = {"path": path, "formats": ", ".join(_FORMATS)}
         raise PlanError(message("the ending of these files does not name a known format", facts))
-    read_schema, read = _FORMATS[files[0].suffix]
-    with _naming(files[0]):
-        schema = read_schema(files[0])
+    read_schema, read = _FORMATS[files[0].path.suffix]
+    with _naming(files[0].path):
+        own = read_schema(files[0].path)
+    schema = folder.with_columns(own)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file in files:
-            with _naming(file):
-                if read_schema(file) != schema:
-                    came = ", ".join(map(str, read_schema(file)))
-                    raise SourceFailed.other_columns(file, ", ".join(map(str, schema)), came)
-                yield from read(file, schema)
+            with _naming(file.path):
+                if read_schema(file.path) != own:
+                    came = ", ".join(map(str, read_schema(file.path)))
+                    raise SourceFailed.other_columns(file.path, ", ".join(map(str, own)), came)
+                for rows in read(file.path, own):
+                    yield folder.completed(rows, file)
 
     return ReadFeed(name or path.name, schema, batches)
 
@@ -93,4 +106,5 @@ _FORMATS: dict[str, tuple[Callable[[Path], pa.Schema], Callable[[Path, pa.Schema
     ".csv": (_csv_schema, _read_csv),
     ".jsonl": (_json_schema, _read_json),
     ".ndjson": (_json_schema, _read_json),
+    ".json": (_json_schema, _read_json),  # what Spark writes: a line for each row
 }

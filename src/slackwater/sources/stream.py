@@ -14,6 +14,8 @@ from slackwater.plan.node import SourceNode
 from slackwater.plan.nodes.source_lateness import SourceLateness
 from slackwater.plan.properties import Extent, Order, Properties, Stamps
 from slackwater.policies.punctuations import Punctuations, When
+from slackwater.sources.delta import from_delta_table
+from slackwater.sources.duckdb_tables import from_duckdb, is_duckdb_file
 from slackwater.sources.files import from_path
 from slackwater.sources.push import PushSource
 from slackwater.sources.tables import from_pandas, from_reader, from_rows, from_table
@@ -43,10 +45,11 @@ def stream(
 ) -> DisorderedStream:
     """Make a stream of rows that bring their own times, in their order of arrival.
 
-    `source` is an Arrow table, record batch or reader, a pandas frame, a path (Parquet, CSV, JSON lines, or a folder
-    of one of these), an iterable of mappings, a PushSource, a DataFrame of Spark, streaming or not, or Parquet files
-    that Spark finds (`parquet_files`). `time` names the column of event times; `until` the column of their ends,
-    exclusive, where null means "not known yet".
+    `source` is an Arrow table, record batch or reader, a pandas or Polars frame, a relation of DuckDB, a DeltaTable, a
+    path (Parquet, CSV, JSON lines, a folder of one of these or of a Delta table, a file of DuckDB), an iterable of
+    mappings, a PushSource, a DataFrame of Spark, streaming or not, or Parquet files that Spark finds (`parquet_files`).
+    `time` names the column of event times; `until` the column of their ends, exclusive, where null means "not known
+    yet".
     `punctuations` says when a live source punctuates by the clock. A row that comes behind such a punctuation is
     late: by default it goes to the late output, with the bound it missed, and `late` says what else becomes of it. A
     sort() or in_bands() with a patience decides by its own policy, unless `late` was given here.
@@ -131,20 +134,31 @@ def feed_of(source: Any, name: str | None = None, schema: pa.Schema | None = Non
     return feed
 
 
+def feed_of_table(source: Any, table: str) -> Feed:
+    """The table of a file of DuckDB; nothing else has several to choose from."""
+    if isinstance(source, str | Path) and is_duckdb_file(path := Path(source)):
+        return from_duckdb(path, table)
+    facts, hint = (
+        {"table": table, "source": source if isinstance(source, str | Path) else type(source).__name__},
+        "leave it out",
+    )
+    raise PlanError(message("table= is for files of DuckDB", facts, hint))
+
+
 def _feed_of(source: Any, name: str | None, schema: pa.Schema | None) -> Feed:
     match source:
         case PushSource():
             feed: Feed = source
         case str() | Path():
             feed = from_path(Path(source), name)
-        case pa.Table():
+        case pa.Table() | pa.RecordBatch():
             feed = from_table(source, name or "table")
-        case pa.RecordBatch():
-            feed = from_table(pa.Table.from_batches([source]), name or "table")
         case pa.RecordBatchReader():
             feed = from_reader(source, name or "reader")
         case _ if type(source).__module__.startswith("pandas.") and hasattr(source, "columns"):
             feed = from_pandas(source, name or "frame")
+        case _ if type(source).__module__.startswith("deltalake.") and hasattr(source, "to_pyarrow_dataset"):
+            feed = from_delta_table(source, name or "table")
         case _ if _is_of_spark(source):
             from slackwater.runners.spark.source import feed_on_spark  # loads Spark, which is there
 

@@ -18,8 +18,9 @@ ROWS_PER_CHUNK = 1_000
 """How many Python rows become one Arrow batch: large enough to amortise the conversion, small enough to look ahead."""
 
 
-def from_table(table: pa.Table, name: str) -> ReadFeed:
-    """Feed the rows of a table, in their order, without copying."""
+def from_table(table: pa.Table | pa.RecordBatch, name: str) -> ReadFeed:
+    """Feed the rows of a table or of a batch, in their order, without copying."""
+    table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     return ReadFeed(name, table.schema, table.to_batches)
 
 
