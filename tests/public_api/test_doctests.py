@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 _WITH_EXAMPLES = 180
 """There are at least so many examples; fewer would mean that they are no longer found."""
 
-_ON_SPARK = ("DeltaSink", "FolderSink", "FunctionSink", "ParquetFiles", "PostgresSink", "Sink", "SparkQuery")
+_ON_SPARK = (
+    "DeltaSink",
+    "DeltaSource",
+    "FolderSink",
+    "FunctionSink",
+    "ParquetFiles",
+    "PostgresSink",
+    "Sink",
+    "SparkQuery",
+)
 
 _FOR_RUNNERS = {
     "Clock.now",
@@ -27,6 +36,10 @@ _FOR_RUNNERS = {
     "DeltaSink.described",
     "DeltaSink.for_rows",
     "DeltaSink.place",
+    "DeltaSource.name",
+    "DeltaSource.reader",
+    "DeltaSource.schema",
+    "DeltaSource.streamReader",
     "FolderSink.claimed",
     "FolderSink.described",
     "FolderSink.place",

@@ -36,8 +36,8 @@ _HEAVY = [
 
 
 _ON_SPARK = (
-    *("DeltaSink", "FolderSink", "FunctionSink", "MicroBatch", "ParquetFiles", "PostgresSink", "QueryListener"),
-    *("Sink", "SparkQuery"),
+    *("DeltaSink", "DeltaSource", "FolderSink", "FunctionSink", "MicroBatch", "ParquetFiles", "PostgresSink"),
+    *("QueryListener", "Sink", "SparkQuery"),
 )
 _OFFERED = (*sw.__all__, *_ON_SPARK)
 
@@ -55,6 +55,8 @@ _NOT_FOR_USERS = {
     "Function": "made by functions that have names",
     "Replica": "in signatures a stream of any kind; the class of the name is a part of a merge",
     "FileSourceOptions": "the names of Spark's options, for type checkers",
+    "DeltaSourceOptions": "the names of a source's options, for type checkers",
+    "SparkFeed": "what a source is to stream()",
     "Ending": "a query on Spark is made by start()",
     "BetweenBatches": "a query on Spark is made by start()",
     **dict.fromkeys(("Pair", "Part", "Rules", "Units"), "what bounds are made of, and are to a step"),

@@ -9,12 +9,14 @@ from slackwater.errors import PlanError, message
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
+    from pathlib import Path
 
+    from slackwater.runners.spark.feeds.delta_source import DeltaSourceOptions
     from slackwater.runners.spark.input.file_source_options import FileSourceOptions
     from slackwater.runners.spark.input.parquet_files import ParquetFiles
     from slackwater.runners.spark.output.sinks import AnySink, SinkFunction
     from slackwater.runners.spark.query import SparkQuery
-    from slackwater.runners.spark.source import ColumnTypes, Frame, Session
+    from slackwater.runners.spark.source import ColumnTypes, Frame, Session, SparkFeed
     from slackwater.streams.stream import Stream
 
 
@@ -114,6 +116,55 @@ def parquet_files(
     [Row(at=1, k='a')]
     """
     return _spark_runner().parquet_files(session, path, schema=schema, streaming=streaming, **options)
+
+
+def delta_table(
+    session: Session,
+    path: str | Path,
+    *,
+    streaming: bool = True,
+    storage_options: Mapping[str, str] | None = None,
+    **options: Unpack[DeltaSourceOptions],
+) -> SparkFeed:
+    """Read a Delta table, version by version: `sw.stream(sw.delta_table(spark, path), time=...)`.
+
+    `pip install slackwater[delta]`; it takes neither Spark's Delta nor a JAR. A new query reads the table as it is, and
+    from then on what each version adds. The offsets that Spark logs are versions, and files in them, so that a
+    micro-batch that is done again reads the same rows. `options` are those of Delta's own source, by its names:
+
+    - `startingVersion`, a number or "latest", or `startingTimestamp`: begin there, without what the table has already;
+    - `maxFilesPerTrigger` (1,000 unless a limit is given), `maxBytesPerTrigger`, `maxRowsPerTrigger`,
+      `maxVersionsPerTrigger`: how much a micro-batch takes at most, but one file;
+    - `ignoreDeletes`, `skipChangeCommits`: go on where a version deletes rows, or changes any. Otherwise the query
+      stops there and names it.
+
+    It also stops, and says what is missing, where the log of a version or a file is gone, where the table has got
+    columns that are not read (started again it reads them), and where another table has taken its place. With
+    `streaming=False` it reads what there is now. `storage_options` are those of the package `deltalake`; they are not
+    in what Spark logs.
+    The same is `spark.readStream.format("slackwater_delta")` after `spark.dataSource.register(sw.DeltaSource)`.
+
+    >>> import pyarrow as pa
+    >>> import slackwater as sw
+    >>> from deltalake import write_deltalake
+    >>> for at in (2, 1):
+    ...     write_deltalake(f"{folder}/table", pa.table({"at": [at]}), mode="append")
+    >>> ordered = sw.stream(sw.delta_table(spark, f"{folder}/table"), time="at").sort(patience=5)
+    >>> query = ordered.start(
+    ...     checkpoint=f"{folder}/checkpoint",
+    ...     main=f"{folder}/out",
+    ...     late=f"{folder}/late",
+    ...     trigger={"availableNow": True},
+    ...     at_end="flush",
+    ...     shards=1,
+    ... )
+    >>> query.wait()
+    True
+    >>> spark.read.parquet(f"{folder}/out").select("at").collect()
+    [Row(at=1), Row(at=2)]
+    """
+    runner = _spark_runner()
+    return runner.delta_table(session, path, streaming=streaming, storage_options=storage_options, **options)
 
 
 def to_spark(

@@ -28,6 +28,6 @@ def test_an_example_prints_what_it_says(
 def test_what_is_started_on_spark_has_an_example() -> None:
     """A test of nothing would pass too."""
     names = {example.name.rpartition(".")[2] for example in _EXAMPLES}
-    on_streams = {"parquet_files", "start", "start_together", "to_spark"}
+    on_streams = {"delta_table", "parquet_files", "start", "start_together", "to_spark"}
     sinks = {"DeltaSink", "FolderSink", "PostgresSink"}
     assert names == sinks | {"QueryListener", "SparkQuery", "prometheus", "tasks_allowed", "why", *on_streams}

@@ -6,7 +6,10 @@
 Nothing else imports this package, so that `import slackwater` loads neither PySpark nor Java.
 """
 
-from slackwater.runners.spark.compatibility import require_known_pyspark
+from importlib import import_module
+from typing import Any
+
+from slackwater.runners.spark.compatibility import require_known_pyspark, require_sources_in_python
 
 require_known_pyspark()  # first: of an older one, what follows could not be imported
 
@@ -38,3 +41,14 @@ __all__ = [
     "start_together",
     "to_frame",
 ]
+
+_FEEDS = {"DeltaSource": "delta_source", "delta_table": "delta_source"}
+"""Sources in Python, by their files: loaded when somebody asks, for an older Spark cannot run them."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load a source."""
+    if name not in _FEEDS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    require_sources_in_python()
+    return getattr(import_module(f"{__name__}.feeds.{_FEEDS[name]}"), name)

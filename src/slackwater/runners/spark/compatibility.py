@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 LEAST_SPARK: Final = (4, 1)
 """The first version with all that is used here: in 4.0, Spark Connect has no transformWithStateInPandas."""
 
+_SOURCES_IN_PYTHON: Final = (4, 2)
+"""The first version that lets sources in Python say how much a micro-batch takes."""
+
 WORKERS_NEED: Final = ("slackwater", "numba", "narwhals", "pandas", "pyarrow")
 """What Python workers import."""
 
@@ -47,6 +50,13 @@ def require_known_pyspark() -> None:
     require_known_version(pyspark.__version__, "PySpark", f"pip install 'pyspark>={_written(LEAST_SPARK)},<5'")
 
 
+def require_sources_in_python() -> None:
+    """Refuse a PySpark that runs streams, and none of the sources of this library."""
+    needed = _written(_SOURCES_IN_PYTHON)
+    hint = f"pip install 'pyspark>={needed},<5'"
+    require_known_version(pyspark.__version__, "for sources in Python PySpark", hint, _SOURCES_IN_PYTHON)
+
+
 def require_known_session(session: SparkSession) -> None:
     """Refuse a session of another Spark, or whose workers are known to be a Python that cannot work."""
     hint = f"connect to a cluster of Spark {_written(LEAST_SPARK)} or later"
@@ -55,7 +65,7 @@ def require_known_session(session: SparkSession) -> None:
         require_fitting_python(os.environ.get("PYSPARK_PYTHON"))
 
 
-def require_known_version(found: str, whose: str, hint: str) -> None:
+def require_known_version(found: str, whose: str, hint: str, least: tuple[int, int] = LEAST_SPARK) -> None:
     """Refuse a version below the least one, or of another generation; development versions count as released.
 
     >>> require_known_version("4.3.0", "PySpark", "")
@@ -69,8 +79,8 @@ def require_known_version(found: str, whose: str, hint: str) -> None:
     """
     numbers = re.match(r"(\d+)\.(\d+)", found)
     version = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
-    if not LEAST_SPARK <= version < (LEAST_SPARK[0] + 1, 0):
-        facts = {"found": found, "needed": f"{_written(LEAST_SPARK)} or later, below {LEAST_SPARK[0] + 1}"}
+    if not least <= version < (least[0] + 1, 0):
+        facts = {"found": found, "needed": f"{_written(least)} or later, below {least[0] + 1}"}
         raise PlanError(message(f"{whose} is of a version that streams cannot run on", facts, hint))
 
 

@@ -31,7 +31,7 @@ from slackwater.runners.spark.source import SparkFeed, columns_in_arrow, with_cl
 from slackwater.runners.spark.wire.packed_rows import CLOCK, PACKED_SPARK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -205,10 +205,15 @@ class RowsOfFile:
 
     def _not_in_file(self, field: pa.Field, rows: int) -> pa.Array:
         """A column of the value that stands in the names of the folders, if it does; else of nulls."""
-        value = self._in_folders.get(field.name) if field.name in self.read else None
+        value = self._constants.get(field.name) if field.name in self.read else None
         if value is None or value == _NO_VALUE:
             return pa.nulls(rows, field.type)
-        return pa.repeat(pa.scalar(value).cast(field.type), rows)
+        return pa.repeat(value if isinstance(value, pa.Scalar) else pa.scalar(value).cast(field.type), rows)
+
+    @property
+    def _constants(self) -> Mapping[str, Any]:
+        """What is the same in all rows of the file."""
+        return self._in_folders
 
     @cached_property
     def _in_folders(self) -> dict[str, str]:
