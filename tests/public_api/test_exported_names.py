@@ -56,6 +56,7 @@ _NOT_FOR_USERS = {
     "Replica": "in signatures a stream of any kind; the class of the name is a part of a merge",
     "FileSourceOptions": "the names of Spark's options, for type checkers",
     "DeltaSourceOptions": "the names of a source's options, for type checkers",
+    **dict.fromkeys(("DeltaReader", "EndingReader", "TableLog"), "what Spark asks a source for"),
     "SparkFeed": "what a source is to stream()",
     "Ending": "a query on Spark is made by start()",
     "BetweenBatches": "a query on Spark is made by start()",

@@ -152,7 +152,7 @@ def delta_table(
 
 
 class DeltaSource(DataSource):
-    """What `spark.dataSource.register(sw.DeltaSource)` makes known as `slackwater_delta`. See `slackwater.delta_table`."""
+    """The source `slackwater_delta`, once `spark.dataSource.register(sw.DeltaSource)` is called. See `delta_table`."""
 
     @classmethod
     def name(cls) -> str:
