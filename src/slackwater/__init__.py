@@ -37,7 +37,7 @@ from slackwater.streams.disordered import DisorderedStream
 from slackwater.streams.divergence import compare_replicas
 from slackwater.streams.event_stream import EventStream
 from slackwater.streams.grouped import GroupedStream
-from slackwater.streams.on_spark import delta_table, parquet_files, start_together
+from slackwater.streams.on_spark import delta_table, jetstream, parquet_files, start_together
 from slackwater.streams.on_spark import loaded_from_spark as _loaded_from_spark
 from slackwater.streams.ordered import OrderedStream, union
 from slackwater.streams.query import Query, run_together
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from slackwater.runners.spark import Sink as Sink
     from slackwater.runners.spark import SparkQuery as SparkQuery
     from slackwater.runners.spark.feeds.delta_source import DeltaSource as DeltaSource
+    from slackwater.runners.spark.feeds.jetstream_source import JetStreamSource as JetStreamSource
 
 __version__ = "0.1.0"
 
@@ -113,6 +114,7 @@ __all__ = [
     "fast_availability",
     "fit_bounds",
     "high_availability",
+    "jetstream",
     "jumpstart",
     "max",
     "mean",
@@ -132,8 +134,8 @@ __all__ = [
 ]
 
 _ON_SPARK = (
-    *("DeltaSink", "DeltaSource", "FolderSink", "FunctionSink", "MicroBatch", "ParquetFiles", "PostgresSink"),
-    *("QueryListener", "Sink", "SparkQuery"),
+    *("DeltaSink", "DeltaSource", "FolderSink", "FunctionSink", "JetStreamSource", "MicroBatch", "ParquetFiles"),
+    *("PostgresSink", "QueryListener", "Sink", "SparkQuery"),
 )
 """Offered, too, and loaded with PySpark when somebody asks for them; not by `from slackwater import *`."""
 

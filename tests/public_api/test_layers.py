@@ -132,7 +132,7 @@ def test_every_layer_has_its_line_in_the_table() -> None:
         ("time", ("progress/clock.py",)),
         ("random", ("testing",)),
         ("slackwater.testing", ("testing",)),
-        ("asyncio", ()),
+        ("asyncio", ("runners/spark/feeds/jetstream_server.py",)),
         ("logging", ()),
         ("pickle", ()),
     ],

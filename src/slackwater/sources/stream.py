@@ -48,8 +48,8 @@ def stream(
     `source` is an Arrow table, record batch or reader, a pandas or Polars frame, a relation of DuckDB, a DeltaTable, a
     path (Parquet, CSV, JSON lines, a folder of one of these or of a Delta table, a file of DuckDB), an iterable of
     mappings, a PushSource, a DataFrame of Spark, streaming or not, or what Spark reads for this library
-    (`parquet_files`, `delta_table`). `time` names the column of event times; `until` the column of their ends,
-    exclusive, where null means "not known yet".
+    (`parquet_files`, `delta_table`, `jetstream`). `time` names the column of event times; `until` the column of their
+    ends, exclusive, where null means "not known yet".
     `punctuations` says when a live source punctuates by the clock. A row that comes behind such a punctuation is
     late: by default it goes to the late output, with the bound it missed, and `late` says what else becomes of it. A
     sort() or in_bands() with a patience decides by its own policy, unless `late` was given here.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from slackwater.runners.spark.feeds.delta_source import DeltaSourceOptions
+    from slackwater.runners.spark.feeds.jetstream_source import JetStreamOptions
     from slackwater.runners.spark.input.file_source_options import FileSourceOptions
     from slackwater.runners.spark.input.parquet_files import ParquetFiles
     from slackwater.runners.spark.output.sinks import AnySink, SinkFunction
@@ -165,6 +166,68 @@ def delta_table(
     """
     runner = _spark_runner()
     return runner.delta_table(session, path, streaming=streaming, storage_options=storage_options, **options)
+
+
+def jetstream(
+    session: Session,
+    servers: str | Sequence[str],
+    *,
+    stream: str,
+    subjects: str | Sequence[str] = (),
+    schema: ColumnTypes | None = None,
+    format: str = "json",  # noqa: A002 - as Spark calls it
+    streaming: bool = True,
+    **options: Unpack[JetStreamOptions],
+) -> SparkFeed:
+    """Read a stream of NATS JetStream: `sw.stream(sw.jetstream(spark, servers, stream=..., schema=...), time=...)`.
+
+    `pip install slackwater[nats]`. A micro-batch is a range of sequences, which Spark logs, so that one that is done
+    again reads the same messages. `schema` names the columns of a message, as Spark writes them: fields of a JSON
+    object, or with `format="arrow"` columns of an Arrow IPC stream of any number of rows; `format="raw"` has the bytes
+    in a column `data`. Behind them come `subject`, for `origin=`, `sequence`, and `arrived_at`, the server's own time
+    stamp, for `arrived=`. If there are `subjects`, with wildcards as NATS has them, only those are read. Options:
+
+    - `startingSequence`: "earliest" (the default), "latest" or a number; or `startingTimestamp`;
+    - `maxMessagesPerTrigger`: how many a micro-batch takes at most; `maxMessagesPerPartition` (50,000): a task;
+    - `failOnDataLoss`: by default the query stops, and names the sequences, where messages have gone that were never
+      read, or that a micro-batch had which is done again. Streams that keep only the last messages of each subject
+      need False;
+    - `mode="PERMISSIVE"`: messages that cannot be read become rows with nulls and their bytes in
+      `columnNameOfCorruptRecord`. Otherwise the query stops, and names the sequence;
+    - `attempts` (5) and `timeoutSeconds` (10): how often and how long a server is asked that does not answer;
+    - `user` and `password`, `token`, `credentials` (a file), `tlsCaFile`, `tlsCertFile`, `tlsKeyFile`: these are in no
+      message and not in what Spark logs.
+
+    Streams of other retention than `limits`, whose messages go once somebody has read them, are refused. The same is
+    `spark.readStream.format("slackwater_jetstream")` after `spark.dataSource.register(sw.JetStreamSource)`. In process
+    there is no such source: let a subscription push into a `PushSource`.
+
+    >>> import slackwater as sw
+    >>> readings = sw.jetstream(spark, nats, stream="READINGS", subjects="readings.>", schema="at bigint")
+    >>> ordered = sw.stream(readings, time="at", origin="subject").sort(patience=5)
+    >>> query = ordered.start(
+    ...     checkpoint=f"{folder}/checkpoint",
+    ...     main=f"{folder}/out",
+    ...     late=f"{folder}/late",
+    ...     trigger={"availableNow": True},
+    ...     at_end="flush",
+    ...     shards=1,
+    ... )
+    >>> query.wait()
+    True
+    >>> spark.read.parquet(f"{folder}/out").select("at", "subject", "sequence").collect()
+    [Row(at=5, subject='readings.flood', sequence=2), Row(at=7, subject='readings.ebb', sequence=1)]
+    """
+    return _spark_runner().jetstream(
+        session,
+        servers,
+        stream=stream,
+        subjects=subjects,
+        schema=schema,
+        format=format,
+        streaming=streaming,
+        **options,
+    )
 
 
 def to_spark(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 from adbc_driver_postgresql import dbapi
 from class_archive import ARCHIVE, JAVA
+from nats_server import NatsServer, nats_server
 from postgres_server import postgres_server
 from pyspark.sql import SparkSession
 
@@ -181,3 +182,17 @@ def postgres(postgres_of_session: str, tmp_path: Path) -> str:
         cursor.execute(f"CREATE SCHEMA {schema}")
         connection.commit()
     return f"{postgres_of_session}&options=-csearch_path%3D{schema}"
+
+
+@pytest.fixture(scope="session")
+def nats_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    """A NATS server of these tests."""
+    with nats_server(tmp_path_factory.mktemp("nats")) as server:
+        yield server
+
+
+@pytest.fixture
+def nats(nats_of_session: NatsServer) -> Iterator[NatsServer]:
+    """The same, without streams: those that a test makes are gone when it has ended."""
+    yield nats_of_session
+    nats_of_session.remove_streams()

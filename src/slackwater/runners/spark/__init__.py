@@ -42,7 +42,10 @@ __all__ = [
     "to_frame",
 ]
 
-_FEEDS = {"DeltaSource": "delta_source", "delta_table": "delta_source"}
+_FEEDS = {
+    **dict.fromkeys(("DeltaSource", "delta_table"), "delta_source"),
+    **dict.fromkeys(("JetStreamSource", "jetstream"), "jetstream_source"),
+}
 """Sources in Python, by their files: loaded when somebody asks, for an older Spark cannot run them."""
 
 
