@@ -34,6 +34,7 @@ from slackwater.runners.spark.wire.packed_rows import (
     as_rows,
     spans_as_bytes,
 )
+from slackwater.runners.spark.wire.prompt_answers import answer_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -83,6 +84,7 @@ class Pack:
         """Yield a row per shard and chunk, then the statistics."""
         context = TaskContext.get()
         assert context is not None, "pack runs in a task of Spark"
+        answer_at_once()
         with with_users_lines():
             for row in self.packed(context.partitionId(), batches):
                 yield pa.RecordBatch.from_pylist([row._asdict()], schema=PACKED)

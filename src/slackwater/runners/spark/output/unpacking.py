@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer
+from slackwater.runners.spark.wire.prompt_answers import answer_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,6 +35,7 @@ class _Unpack:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a batch for each chunk."""
+        answer_at_once()
         for batch in batches:
             for body in batch.column(0):
                 yield from_buffer(body.as_buffer())

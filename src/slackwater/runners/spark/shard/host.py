@@ -25,6 +25,7 @@ from slackwater.runners.spark.state.segment_store import Head, SegmentStore
 from slackwater.runners.spark.wire.arrow_bytes import to_buffer
 from slackwater.runners.spark.wire.chunks import CHUNK_BYTES, CHUNK_ROWS, in_chunks
 from slackwater.runners.spark.wire.packed_rows import PackedRow
+from slackwater.runners.spark.wire.prompt_answers import answer_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -182,6 +183,7 @@ class BatchHost:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Take all rows; yield all that they give."""
+        answer_at_once()
         arrived: dict[int, Arrivals] = {}
         for batch in batches:
             for packed in batch.to_pylist():

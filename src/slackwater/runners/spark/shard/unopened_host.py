@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from slackwater.runners.spark.wire.prompt_answers import answering
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,13 +23,20 @@ if TYPE_CHECKING:
 def unopened(host: ShardHost) -> StatefulProcessor:
     """A step of Spark's that is the host, once it gets rows."""
     pickled: Any = CloudPickleSerializer
-    packed, stored = pickled().dumps(host), host.STORED
+    packed, stored, answer_at_once = pickled().dumps(host), host.STORED, answering()
 
     # A class inside of a function is written out when it travels. It must name nothing of this library.
     class UnopenedHost(StatefulProcessor):
+        def __init__(self) -> None:
+            self._host: Any = None
+
+        def __setstate__(self, state: dict[str, Any]) -> None:
+            # When a worker has read what to do, and waits for the first row.
+            self.__dict__.update(state)
+            answer_at_once()
+
         def init(self, handle: Any) -> None:
             self._handle, self._segments = handle, handle.getMapState(*stored)
-            self._host: Any = None
 
         def _opened(self) -> Any:
             if self._host is None:
