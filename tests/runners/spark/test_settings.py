@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import small_query
 
+import slackwater as sw
+from slackwater.errors import PlanError
 from slackwater.runners.spark.settings import checkpoint_settings
 from slackwater.runners.spark.storage.places import Place
 
@@ -37,6 +39,23 @@ def test_a_local_checkpoint_is_written_without_asking_processes(unset: SparkSess
     (name,) = checkpoint_settings(unset, _LOCAL).values()
     java: Any = unset
     assert java._jvm.org.apache.spark.util.Utils.classForName(name, True, True).getName() == name
+
+
+def test_who_writes_a_query_of_his_own_hears_of_it(unset: SparkSession, tmp_path: Path) -> None:
+    """In explain(), and when a session is refused for what it lacks; where it is set, there is nothing to say."""
+    rows = sw.stream(unset.readStream.schema("at long").parquet(str(tmp_path)), time="at").sort(5, late=sw.Late.drop())
+    ((name, value),) = checkpoint_settings(unset, _LOCAL).items()
+    call = f'session.conf.set("{name}", "{value}")'
+    assert (
+        f"settings   start() has its own; to_spark(), where the checkpoint is on a local disk: {call}" in rows.explain()
+    )
+    with pytest.raises(PlanError, match="needs other settings") as refused:
+        rows.to_spark(shards=1)
+    calls, _, reason = str(refused.value).partition("or say: ")[2].partition("  # ")
+    assert calls.endswith(f"; {call}")
+    assert "local disk" in reason
+    exec(call, {"session": unset})  # noqa: S102 - that is what users do
+    assert "settings   " not in rows.explain()
 
 
 def test_what_the_user_chose_and_what_is_elsewhere_is_left_alone(session: SparkSession, unset: SparkSession) -> None:

@@ -22,10 +22,13 @@ from slackwater.plan.rewrites.preaggregate import why_not_map_side
 from slackwater.runners.spark.output.sinks import FEW_BYTES
 from slackwater.runners.spark.planning.shard_count import cores_of
 from slackwater.runners.spark.runner import MAIN, plan_of, require_counts
+from slackwater.runners.spark.settings import calls_of, settings_for_local_checkpoints
 from slackwater.runners.spark.source import SparkFeed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
 
     from slackwater.plan.node import Node
     from slackwater.runners.spark.planning.shard_plan import InputPipeline, ShardPlan
@@ -52,6 +55,7 @@ def explain(roots: Sequence[Node], shards: int | None = None) -> str:
     wanted = shards or cores or _SEVERAL
     plan = plan_of(roots, wanted)
     facts = dict(_facts(plan, known=bool(shards or cores), asked=shards is not None))
+    facts |= _settings(_session_of(roots))
     width = max(map(len, facts))
     places = _places(plan)
     mains = [node for output, node in plan.outputs.items() if output.partition("#")[0] == MAIN]
@@ -76,6 +80,14 @@ def _facts(plan: ShardPlan, *, known: bool, asked: bool) -> Iterator[tuple[str, 
     strangers = dict.fromkeys(one.source.name for one in plan.pipelines if not isinstance(one.source.feed, SparkFeed))
     if strangers:
         yield "not yet", f"{', '.join(strangers)}: Spark reads streams of its DataFrames, sw.stream(frame, ...)"
+
+
+def _settings(session: SparkSession | None) -> dict[str, str]:
+    """What would make a query of to_spark() faster, which has the settings of its session."""
+    calls = {} if session is None else settings_for_local_checkpoints(session)
+    if not calls:
+        return {}
+    return {"settings": f"start() has its own; to_spark(), where the checkpoint is on a local disk: {calls_of(calls)}"}
 
 
 def _shards(plan: ShardPlan, *, known: bool, asked: bool) -> str:
@@ -155,6 +167,12 @@ def _reads_files(source: SourceNode) -> bool:
 
 def _cores(roots: Sequence[Node]) -> int | None:
     """How many shards start() would take, as far as is known without a job."""
+    session = _session_of(roots)
+    return None if session is None else cores_of(session)
+
+
+def _session_of(roots: Sequence[Node]) -> SparkSession | None:
+    """The session of the first DataFrame; none where there is none."""
     feeds = [node.feed for node in walk(*roots) if isinstance(node, SourceNode)]
     frames = [feed.frame for feed in feeds if isinstance(feed, SparkFeed) and feed.frame is not None]
-    return cores_of(frames[0].sparkSession) if frames else None
+    return frames[0].sparkSession if frames else None

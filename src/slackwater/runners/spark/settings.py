@@ -68,14 +68,19 @@ def rescaling_settings(shards: int) -> dict[str, str]:
 
 
 def checkpoint_settings(session: SparkSession, checkpoint: Place) -> dict[str, str]:
-    """Who writes the files of a checkpoint on a local disk, unless the session says so.
+    """Who writes the files of a checkpoint, where that is on a local disk, unless the session says so."""
+    return settings_for_local_checkpoints(session) if checkpoint.scheme == LOCAL else {}
+
+
+def settings_for_local_checkpoints(session: SparkSession) -> dict[str, str]:
+    """Who writes the files of a checkpoint on a local disk best; nothing where the session says who does.
 
     The one that Spark takes by itself asks a process, `readlink`, about every file, several times: a tenth of a second
     for the state of each shard. The other one writes a file under another name and renames it, too, and both look first
     whether there is one. It has moved between versions of Spark, so Java is asked where it is.
     """
     java: Any = getattr(session, "_jvm", None)
-    if checkpoint.scheme != LOCAL or java is None or session.conf.get(_CHECKPOINT_FILES, None) is not None:
+    if java is None or session.conf.get(_CHECKPOINT_FILES, None) is not None:
         return {}
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
     for name in (f"{_ITS_WRITERS}.checkpointing.{_PLAIN_WRITER}", f"{_ITS_WRITERS}.{_PLAIN_WRITER}"):
@@ -95,9 +100,15 @@ def require_settings(session: SparkSession, shards: int) -> None:
         wrong[PARTITIONS] = str(shards)
     if wrong:
         facts = {name: f"is {session.conf.get(name)}, must be {value}" for name, value in wrong.items()}
-        calls = "; ".join(f'session.conf.set("{name}", "{value}")' for name, value in wrong.items())
-        hint = f"use start(), which does it for its own query, or say: {calls}"
+        faster = settings_for_local_checkpoints(session)
+        hint = f"use start(), which does it for its own query, or say: {calls_of({**wrong, **faster})}"
+        hint += "  # the last makes it faster, where the checkpoint is on a local disk" if faster else ""
         raise PlanError(message("a streaming query of your own needs other settings of the session", facts, hint))
+
+
+def calls_of(settings: Mapping[str, str]) -> str:
+    """The calls that make settings, as users write them."""
+    return "; ".join(f'session.conf.set("{name}", "{value}")' for name, value in settings.items())
 
 
 @contextmanager
