@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -233,8 +233,11 @@ class WriteOutputs:
                 return
             self.guess.found(few=all(_few(chunks, binding) is not None for binding in waiting))
             for binding in waiting:
-                with self._jobs_named(released, batch_id, binding.shown):
-                    _hand_over(kept, chunks, binding, batch_id)
+                few = _few(chunks, binding)
+                if not _taken(few, binding, released.sparkSession, batch_id):
+                    rows = _of_many(kept, binding) if few is None else _of_few(few, binding, released.sparkSession)
+                    with self._jobs_named(released, batch_id, binding.shown):
+                        _write(binding, rows, batch_id)
         finally:
             kept.unpersist()
 
@@ -270,14 +273,10 @@ def _write(binding: SinkBinding, rows: DataFrame, batch_id: int) -> None:
         raise failure from cause
 
 
-def _hand_over(kept: DataFrame, chunks: Sequence[_Chunk], binding: SinkBinding, batch_id: int) -> None:
-    """Let a sink take its rows: from the driver, if they are few and the sink can, and else from Spark."""
-    session, sink = kept.sparkSession, cast("Any", binding.sink)
-    few = _few(chunks, binding)
-    if few is None or binding.columns is None:
-        _write(binding, _of_many(kept, binding), batch_id)
-    elif not (hasattr(sink, "write_few") and sink.write_few(few, binding.columns, session, batch_id)):
-        _write(binding, local_rows(few, binding.columns, session), batch_id)
+def _taken(few: Sequence[pa.Table] | None, binding: SinkBinding, session: SparkSession, batch_id: int) -> bool:
+    """Whether a sink has taken its rows from the driver, which has them where they are few: no job is needed then."""
+    sink: Any = binding.sink
+    return few is not None and hasattr(sink, "write_few") and sink.write_few(few, binding.columns, session, batch_id)
 
 
 class _Chunk(NamedTuple):
@@ -306,6 +305,11 @@ def _few(chunks: Sequence[_Chunk], binding: SinkBinding) -> list[pa.Table] | Non
     if len(bodies) < len(its) or sum(chunk.size for chunk in its) > FEW_BYTES:
         return None
     return [pa.Table.from_batches([from_buffer(body)]) for body in bodies]
+
+
+def _of_few(few: Sequence[pa.Table], binding: SinkBinding, session: SparkSession) -> DataFrame:
+    assert binding.columns is not None, "metrics are never few"
+    return local_rows(few, binding.columns, session)
 
 
 def _of_many(released: DataFrame, binding: SinkBinding) -> DataFrame:
