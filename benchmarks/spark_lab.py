@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ _STORE = "spark.sql.streaming.stateStore.providerClass"
 IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
@@ -96,6 +98,7 @@ class Lab:
         to: Callable[[DataFrame, int], None] | None = None,
         parquet: str | None = None,
         partitions: int = 2,
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> Any:
         """Start a query on a state store, with a partition for each core unless it is said otherwise.
 
@@ -104,19 +107,18 @@ class Lab:
         What to_spark() gives needs version 2 of state checkpoints; others have the one that Spark has by default.
         """
         conf = self.session.conf
-        before = {name: conf.get(name, None) for name in (_STORE, _CHANGELOG, _FORMAT, "spark.sql.shuffle.partitions")}
-        conf.set(_STORE, store)
-        conf.set(_FORMAT, str(version))
-        conf.set(_CHANGELOG, "true")
-        conf.set("spark.sql.shuffle.partitions", str(partitions))
+        wanted = {_STORE: store, _FORMAT: str(version), _CHANGELOG: "true", _PARTITIONS: str(partitions), **settings}
+        before = {name: conf.get(name, None) for name in wanted}
+        for name, value in wanted.items():
+            conf.set(name, value)
         try:
             writer = frame().writeStream.outputMode("append").option("checkpointLocation", checkpoint)
             writer = writer.format("noop") if to is None else writer.foreachBatch(to)
             writer = writer if parquet is None else writer.format("parquet").option("path", parquet)
             return writer.trigger(availableNow=True).start()
         finally:
-            for name, value in before.items():
-                conf.unset(name) if value is None else conf.set(name, value)
+            for name, earlier in before.items():
+                conf.unset(name) if earlier is None else conf.set(name, earlier)
 
 
 class Session:
