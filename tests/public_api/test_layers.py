@@ -44,7 +44,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     },
     "profiling": {
         *("errors", "notebook", "progress", "kernels", "columns", "policies", "operators", "plan", "disorder"),
-        "sources",
+        *("runners", "sources"),
     },
     "cli": {"errors", "kernels", "sources", "profiling"},
 }

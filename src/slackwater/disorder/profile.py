@@ -48,6 +48,9 @@ class DisorderProfile:
     calendar: bool
     """Whether lateness is in microseconds; otherwise it counts sequence numbers."""
 
+    at_least: bool = False
+    """Whether inversions, distance and interleaved are the least that there can be: rows were not all in one place."""
+
     @classmethod
     def of(cls, times: NDArray[np.int64], *, calendar: bool = False) -> DisorderProfile:
         """Measure a column of event times in order of arrival. Cost: O(n log n), some copies of the column.
@@ -89,12 +92,13 @@ class DisorderProfile:
 
     def _measures(self) -> dict[str, str]:
         """All measures, in words."""
+        least = "at least " if self.at_least else ""
         shown = {
             "events": f"{self.events:,}",
-            "inversions": f"{self.inversions:,}",
-            "distance": f"{self.distance:,} places",
+            "inversions": f"{least}{self.inversions:,}",
+            "distance": f"{least}{self.distance:,} places",
             "natural runs": f"{self.runs:,}",
-            "interleaved runs": f"{self.interleaved:,}",
+            "interleaved runs": f"{least}{self.interleaved:,}",
             "late": f"{self.late:,} ({self.late_fraction:.1%})",
         }
         for quantile, lateness in self.lateness.items():

@@ -40,7 +40,7 @@ _MOST_FOLLOWED: Final = 40_000_000
 
 _LEAST_TRADE_OFFS: Final = 6
 
-_MOST_FITTED: Final = 1_000_000
+MOST_FITTED: Final = 1_000_000
 """Bounds are fitted to so many rows at most, the first ones."""
 
 _WIDE: Final = 4
@@ -97,10 +97,26 @@ def patience_advice(recording: Recording, first: float) -> tuple[PatienceAdvice,
 
 def _patience(lateness: Lateness, share: float, *, calendar: bool) -> Duration:
     """What the worst stretch needs."""
-    stretches = np.array_split(lateness, min(max(len(lateness) // _LEAST_ROWS, 1), _STRETCHES))
+    stretches = np.split(lateness, stretch_begins(len(lateness))[1:])
     ranks = [len(one) - 1 - beyond(len(one), share) for one in stretches]
     needed = max(int(np.partition(one, rank)[rank]) for one, rank in zip(stretches, ranks, strict=True))
+    return readable(needed, calendar=calendar)
+
+
+def readable(needed: int, *, calendar: bool) -> Duration:
+    """A patience that is long enough, and short to write."""
     return min(rounded_up(needed) if calendar else needed, FOREVER)
+
+
+def stretch_begins(rows: int) -> list[int]:
+    """Where stretches of about as many rows begin.
+
+    >>> stretch_begins(2_001), stretch_begins(7)
+    ([0, 1001], [0])
+    """
+    stretches = min(max(rows // _LEAST_ROWS, 1), _STRETCHES)
+    each, longer = divmod(rows, stretches)
+    return [number * each + min(number, longer) for number in range(stretches)]
 
 
 def trade_offs_of(
@@ -131,7 +147,7 @@ def bounds_advice(recording: Recording, first: float) -> FittedBounds | None:
     """Bounds for the sources; None where rows do not say from where and when they came."""
     if recording.arrived is None or recording.codes is None:
         return None
-    some = slice(0, _MOST_FITTED)
+    some = slice(0, MOST_FITTED)
     times = recording.times[some]
     if not _comparable(times, recording.arrived[some]):
         return None
@@ -159,9 +175,12 @@ def ahead_guard(recording: Recording) -> AheadGuard | None:
         return None
     ahead = np.sort(np.maximum(-np.maximum(recording.delays, -FOREVER), 0))
     usual, greatest = int(ahead[len(ahead) - 1 - beyond(len(ahead), 0.999)]), int(ahead[-1])
-    unit = 1_000_000 if recording.calendar else 1
-    guard = max(2 * usual, unit)
-    guard = rounded_up(guard) if recording.calendar else guard
-    if greatest <= _WIDE * guard:
-        return None
-    return AheadGuard(guard, int(np.count_nonzero(ahead > guard)))
+    guard = guard_against(usual, greatest, calendar=recording.calendar)
+    return None if guard is None else AheadGuard(guard, int(np.count_nonzero(ahead > guard)))
+
+
+def guard_against(usual: Duration, greatest: Duration, *, calendar: bool) -> Duration | None:
+    """How far ahead rows may be where nearly all are no further than usual, and one is by far."""
+    guard = max(2 * usual, 1_000_000 if calendar else 1)
+    guard = rounded_up(guard) if calendar else guard
+    return guard if greatest > _WIDE * guard else None

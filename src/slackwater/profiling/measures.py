@@ -72,8 +72,8 @@ class PatienceOutcome:
     patience: Duration
     rows: int
     late: int
-    most_held: int
-    """The most rows that wait at a time."""
+    most_held: int | None
+    """The most rows that wait at a time; None where it was not measured, and so below."""
 
     median_delay: Duration | None
     """How long half of the rows wait, at most, from their arrival on; None where nobody says when they arrived."""
@@ -81,7 +81,7 @@ class PatienceOutcome:
     delay: Duration | None
     """The same for 99 of a hundred."""
 
-    waiting: int
+    waiting: int | None
     """How many rows wait at the end of the recording for a newer one."""
 
     @classmethod
@@ -243,7 +243,15 @@ def rows_from_the_future(recording: Recording) -> Future | None:
 def completeness(recording: Recording, points: int = 40) -> Iterator[tuple[Duration, float]]:
     """The part of the rows that is not late, by patience: from none to the greatest lateness, in even steps of logs."""
     ordered = np.sort(recording.lateness)
-    greatest = int(ordered[-1])
-    steps = [int(step) for step in np.geomspace(1, max(greatest, 1), points)]
-    for patience in dict.fromkeys([0, *(step for step in steps if step < greatest), greatest]):
+    for patience in steps_up_to(int(ordered[-1]), points):
         yield patience, int(np.searchsorted(ordered, np.uint64(patience), side="right")) / len(ordered)
+
+
+def steps_up_to(greatest: Duration, points: int = 40) -> list[Duration]:
+    """Lengths from none to the greatest, in even steps of logs.
+
+    >>> steps_up_to(100, 5)
+    [0, 1, 3, 10, 31, 100]
+    """
+    steps = (int(step) for step in np.geomspace(1, max(greatest, 1), points))
+    return list(dict.fromkeys([0, *(step for step in steps if step < greatest), greatest]))

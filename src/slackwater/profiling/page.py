@@ -107,16 +107,11 @@ def verdict_of(profile: StreamProfile) -> Iterator[str]:
         yield f"Most of that is between sources: 99 % of the rows are within {own} in their own, and {of_all} in all."
     for one in _advised(profile):
         outcome, share = one.outcome, "all" if one.share == 1 else f"{100 * one.share:g} % of the"
-        waits = (
-            ""
-            if outcome.median_delay is None
-            else f", half of them for {words.length(outcome.median_delay, by_clock=True)}"
-        )
+        held = "" if outcome.most_held is None else f"; up to {outcome.most_held:,} wait at a time"
+        half = words.length(outcome.median_delay, by_clock=True)
+        waits = f", half of them for {half}" if half else ""
         tried = "" if one.held_out is None else f" Tried on rows that did not choose it: {one.held_out.complete:.3%}."
-        yield (
-            f"A patience of {words.length(one.patience)} has {share} rows in time; up to {outcome.most_held:,} wait at"
-            f" a time{waits}.{tried}"
-        )
+        yield f"A patience of {words.length(one.patience)} has {share} rows in time{held}{waits}.{tried}"
 
 
 def _advised(profile: StreamProfile) -> tuple[PatienceAdvice, ...]:
@@ -215,6 +210,13 @@ def _held_out(profile: StreamProfile) -> str:
 
 
 def _method(profile: StreamProfile) -> str:
+    if profile.resolution:
+        return (
+            f"All {profile.rows:,} rows were looked at by Spark, in order of arrival, each compared with all before it."
+            " A row is late by a patience if a row came before it that is newer by more than that. Lengths were counted"
+            f" in buckets: quantiles and patiences are at most {profile.resolution:.1%} too long, never too short."
+            " Bounds are fitted to the first million rows."
+        )
     order = "in order of arrival" if profile.spans[0].arrived is not None else "in the order in which they stand"
     return (
         f"All {profile.rows:,} rows were looked at, {order}. A row is late by a patience if a row came before it that"

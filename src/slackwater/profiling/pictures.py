@@ -69,7 +69,9 @@ def _outcome(one: PatienceOutcome, words: Words) -> str:
     if one.median_delay is not None:
         median, long = (words.length(delay, by_clock=True) for delay in (one.median_delay, one.delay))
         parts.append(f"half wait {median}, 99 % {long}")
-    return ", ".join([*parts, f"{one.most_held:,} held at most"])
+    if one.most_held is not None:
+        parts.append(f"{one.most_held:,} held at most")
+    return ", ".join(parts)
 
 
 def within_picture(profile: StreamProfile, scale: Scale) -> dict[str, Any]:

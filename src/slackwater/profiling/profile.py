@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from slackwater import notebook
 from slackwater.disorder.profile import DisorderProfile
@@ -19,6 +19,7 @@ from slackwater.profiling.advice import (
     trade_offs_of,
 )
 from slackwater.profiling.clocks import WrongClock, without_wrong_clocks, wrong_clocks
+from slackwater.profiling.log_buckets import RESOLUTION
 from slackwater.profiling.measures import (
     Copies,
     Future,
@@ -30,8 +31,10 @@ from slackwater.profiling.measures import (
     rows_from_the_future,
     source_profiles,
 )
+from slackwater.profiling.on_spark import MeasuredBySpark, measured_by_spark
 from slackwater.profiling.recording import Columns
 from slackwater.profiling.series import Heat, Skew, SpanOfRows, heat_of, skews_of, spans_of
+from slackwater.profiling.slices import What
 from slackwater.profiling.text import lines_of
 from slackwater.sources.stream import feed_of, feed_of_table
 
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
     from slackwater.disorder.fitted import FittedBounds
     from slackwater.progress.instants import Duration, Instant
+    from slackwater.runners.spark.source import SparkFeed
 
 
 _NAMES: Final = {"sources": ["name"], "wrong_clocks": ["name"], "heat": ["name"], "skews": ["ahead", "behind"]}
@@ -100,6 +104,9 @@ class StreamProfile:
     spans: tuple[SpanOfRows, ...]
     heat: tuple[Heat, ...]
     skews: tuple[Skew, ...]
+    resolution: float = 0.0
+    """By which part of it a length may be too long that is not a greatest one: above 0 where lengths were counted in
+    buckets, as Spark does it."""
 
     def __repr__(self) -> str:
         late = f"{self.disorder.late:,} late ({self.disorder.late_fraction:.1%})"
@@ -179,7 +186,8 @@ def profile(
     """Measure how disordered recorded rows are, and where that comes from; and say what to set for such a stream.
 
     - `source`: what stream() takes and has an end: an Arrow table or reader, a pandas or Polars frame, a relation of
-      DuckDB, a DeltaTable, a path.
+      DuckDB, a DeltaTable, a path, a DataFrame of Spark. The last is measured by Spark, which reads it once; it has no
+      order, so `arrived` is needed. Lengths are then counted in buckets, and `resolution` says how far they may be off.
     - `time`: the column of event times. `arrived`: that of arrivals; without it rows arrived as they stand. `origin`:
       that of their sources. With both, bounds are fitted, and clocks and pauses of sources looked at.
     - `epoch`: where times are whole numbers that count from 1970 on, their unit: "s", "ms", "us" or "ns".
@@ -201,8 +209,12 @@ def profile(
         raise PlanError(message("this is no part of a recording", {"first": first}, hint))
     if epoch not in {None, "s", "ms", "us", "ns"}:
         raise PlanError(message("epoch= is a unit of time", {"got": repr(epoch)}, 'write "s", "ms", "us" or "ns"'))
+    columns = Columns(time, arrived, origin, epoch)
     feed = feed_of(source) if table is None else feed_of_table(source, table)
-    recording = Columns(time, arrived, origin, epoch).read(feed, contents=copies, on_rows=on_rows)
+    columns.require(feed)
+    if getattr(feed, "only_on_spark", False):
+        return _on_spark(cast("SparkFeed", feed), columns, first, copies=copies, on_rows=on_rows)
+    recording = columns.read(feed, contents=copies, on_rows=on_rows)
     sources = source_profiles(recording)
     clocks = wrong_clocks(sources)
     sound = without_wrong_clocks(recording, clocks)
@@ -235,4 +247,55 @@ def profile(
         spans=spans_of(sound),
         heat=heat_of(recording),
         skews=skews_of(sound),
+    )
+
+
+def _on_spark(
+    feed: SparkFeed, columns: Columns, first: float, *, copies: bool, on_rows: Callable[[int], None] | None
+) -> StreamProfile:
+    """The same of a DataFrame, measured by Spark."""
+    if columns.arrived is None:
+        hint = 'name the column that says when each row arrived: arrived="landed"'
+        raise PlanError(message("the rows of a DataFrame have no order of arrival", {"source": feed.name}, hint))
+    if feed.live or feed.read_in_python:
+        facts, hint = {"source": feed.name}, "profile a recording: read the same folder or table by spark.read"
+        raise PlanError(message("a profile looks at all rows of a DataFrame, and a stream has no end", facts, hint))
+    found = measured_by_spark(feed, columns, first, copies=copies)
+    if on_rows is not None:
+        on_rows(found.rows)
+    return profile_of(feed.name, found)
+
+
+def profile_of(name: str, found: MeasuredBySpark) -> StreamProfile:
+    """What Spark has found, as a profile."""
+    patiences = found.patiences()
+    lateness = found.spread(What.LATENESS)
+    assert lateness is not None
+    return StreamProfile(
+        name=name,
+        rows=found.rows,
+        untimed=found.untimed,
+        oldest=found.oldest,
+        newest=found.newest,
+        calendar=found.calendar,
+        clock_calendar=found.clock_calendar,
+        disorder=found.disorder(),
+        lateness=lateness,
+        within=found.spread(What.WITHIN),
+        delay=found.spread(What.DELAY),
+        curve=found.curve(),
+        patiences=patiences,
+        trade_offs=found.trade_offs(),
+        bands=bands_of(patiences),
+        bounds=found.bounds(),
+        ahead=found.ahead(),
+        sources=found.sources,
+        wrong_clocks=found.wrong_clocks,
+        copies=found.copies,
+        future=found.future,
+        sound_rows=found.sound_rows,
+        spans=found.spans(),
+        heat=found.heat(),
+        skews=found.skews(),
+        resolution=RESOLUTION,
     )

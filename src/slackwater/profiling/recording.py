@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Lateness = NDArray[np.uint64]
 
 _BATCH: Final = 65_536
-_FURTHEST: Final = 2**62
+FURTHEST: Final = 2**62
 """Arrivals further apart have no difference that fits."""
 
 
@@ -61,6 +61,13 @@ class Recording:
 
     calendar: bool
     clock_calendar: bool
+
+    @classmethod
+    def of_columns(cls, rows: pa.Table, calendar: bool, clock_calendar: bool) -> Recording:
+        """Rows whose times and arrivals are numbers: `at`, `came` and `who`, in order of arrival."""
+        codes, names = numbered(rows["who"])
+        times, arrived = (rows[name].to_numpy() for name in ("at", "came"))
+        return cls("frame", times, arrived, codes, names, None, 0, calendar, clock_calendar)
 
     def only(self, chosen: NDArray[np.bool_] | Column) -> Recording:
         """Some of the rows, by mask, or by place and in that order."""
@@ -124,7 +131,10 @@ class Columns:
 
     def read(self, feed: Feed, *, contents: bool, on_rows: Callable[[int], None] | None) -> Recording:
         """Read a source to its end."""
-        self._require(feed)
+        self.require(feed)
+        if not isinstance(feed, ReadFeed):
+            hint = "profile a recording: a table, files, or a DataFrame that does not stream"
+            raise PlanError(message("a profile reads rows that are there", {"source": feed.name}, hint))
         chunks, hashes = [], []
         hasher = _Hasher(feed.schema, self._named) if contents else None
         reader = feed.open(ManualClock(0), _nobody_wakes)
@@ -154,7 +164,8 @@ class Columns:
         given = [name for name in (self.time, self.arrived, self.origin) if name is not None]
         return list(dict.fromkeys(given))
 
-    def _require(self, feed: Feed) -> None:
+    def require(self, feed: Feed) -> None:
+        """Refuse a source that lacks a column, or has none of this type."""
         for name in self._named:
             if name not in feed.schema.names:
                 raise SchemaMismatch.missing("profile", name, feed.schema.names)
@@ -166,17 +177,11 @@ class Columns:
             if self.epoch is not None and not pa.types.is_integer(kind):
                 facts, hint = {"column": name, "type": kind, "epoch": self.epoch}, "leave epoch= out"
                 raise SchemaMismatch(message("epoch= is for whole numbers", facts, hint))
-        if not isinstance(feed, ReadFeed):
-            hint = "profile a recording: a table or files; of a DataFrame of Spark a part, frame.limit(...).toArrow()"
-            raise PlanError(
-                message("a profile reads rows that are there, in this process", {"source": feed.name}, hint)
-            )
 
     def _recording(self, name: str, table: pa.Table, contents: Column | None) -> Recording:
         times, timed = _instants(table[self.time])
         if not timed.any():
-            facts, hint = {"source": name, "rows": table.num_rows, "time": self.time}, "name the column that has times"
-            raise PlanError(message("there is no row with a time to profile", facts, hint))
+            raise self.without_times(name, table.num_rows)
         arrived = None if self.arrived is None else self._arrivals(table)
         codes, names = (None, ()) if self.origin is None else numbered(table[self.origin])
         kept = np.flatnonzero(timed)
@@ -188,8 +193,8 @@ class Columns:
             names,
             contents,
             untimed=len(times) - len(kept),
-            calendar=_on_calendar(table, self.time),
-            clock_calendar=self.arrived is not None and _on_calendar(table, self.arrived),
+            calendar=self.on_calendar(table.schema, self.time),
+            clock_calendar=self.arrived is not None and self.on_calendar(table.schema, self.arrived),
         )
         if arrived is not None and (np.diff(arrived) < 0).any():
             return everything.only(kept[np.argsort(arrived[kept], kind="stable")])
@@ -199,12 +204,29 @@ class Columns:
         assert self.arrived is not None
         arrived, known = _instants(table[self.arrived])
         if not known.all():
-            facts = {"arrived": self.arrived, "rows": int(np.count_nonzero(~known))}
-            raise SchemaMismatch(message("some rows do not say when they arrived", facts, "leave these rows out"))
-        if len(arrived) and int(arrived.max()) - int(arrived.min()) > _FURTHEST:
-            hint = "leave out rows that a broken clock has stamped"
-            raise PlanError(message("arrivals are too far apart to compare", {"arrived": self.arrived}, hint))
+            raise self.without_arrivals(int(np.count_nonzero(~known)))
+        if len(arrived) and int(arrived.max()) - int(arrived.min()) > FURTHEST:
+            raise self.arrivals_too_far()
         return arrived
+
+    def on_calendar(self, schema: pa.Schema, name: str) -> bool:
+        """Whether a column is calendar time."""
+        return self.epoch is not None or bool(pa.types.is_timestamp(schema.field(name).type))
+
+    def without_times(self, name: str, rows: int) -> PlanError:
+        """What is raised where no row has a time."""
+        facts, hint = {"source": name, "rows": rows, "time": self.time}, "name the column that has times"
+        return PlanError(message("there is no row with a time to profile", facts, hint))
+
+    def without_arrivals(self, rows: int) -> SchemaMismatch:
+        """What is raised where rows have no time of arrival."""
+        facts = {"arrived": self.arrived, "rows": rows}
+        return SchemaMismatch(message("some rows do not say when they arrived", facts, "leave these rows out"))
+
+    def arrivals_too_far(self) -> PlanError:
+        """What is raised where arrivals have no difference that fits."""
+        hint = "leave out rows that a broken clock has stamped"
+        return PlanError(message("arrivals are too far apart to compare", {"arrived": self.arrived}, hint))
 
 
 class _Hasher:
@@ -238,10 +260,6 @@ def _instants(column: pa.ChunkedArray) -> tuple[Column, NDArray[np.bool_]]:
 def _micros(zone: str | None) -> Any:
     """Whatever is shorter than a microsecond is cut off; what has no number in them is refused."""
     return pc.CastOptions(target_type=pa.timestamp("us", zone), allow_time_truncate=True)
-
-
-def _on_calendar(table: pa.Table, name: str) -> bool:
-    return bool(pa.types.is_timestamp(table.schema.field(name).type))
 
 
 def _nobody_wakes() -> None:

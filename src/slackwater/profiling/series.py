@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 _SPANS: Final = 200
 """So many parts of the recording have a point each."""
 
-_HEAT_SOURCES: Final = 30
-_SKEW_SOURCES: Final = 12
+HEAT_SOURCES: Final = 30
+"""So many sources, those with the most rows, have a line of classes of lateness."""
+
+SKEW_SOURCES: Final = 12
+"""So many are compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class SpanOfRows:
 def spans_of(recording: Recording) -> tuple[SpanOfRows, ...]:
     """The recording in parts of about as many rows."""
     count = len(recording.times)
-    begins = np.unique(np.linspace(0, count, min(_SPANS, count) + 1).astype(np.int64))
+    begins = span_begins(count)
     arrived = recording.arrived
     gaps = None if arrived is None else np.append(np.diff(arrived), 0)
     found = []
@@ -67,6 +70,11 @@ def spans_of(recording: Recording) -> tuple[SpanOfRows, ...]:
     return tuple(found)
 
 
+def span_begins(count: int) -> Column:
+    """Where parts of the recording begin, and the end of the last one."""
+    return np.unique(np.linspace(0, count, min(_SPANS, count) + 1).astype(np.int64))
+
+
 @dataclass(frozen=True)
 class Heat:
     """How many rows of a source are how late: a count for each power of two, the first for rows that are not late."""
@@ -80,12 +88,19 @@ def heat_of(recording: Recording) -> tuple[Heat, ...]:
     codes = recording.codes
     if codes is None:
         return ()
-    classes = np.ceil(np.log2(recording.lateness.astype(np.float64) + 1)).astype(np.int64)
-    classes[(recording.lateness > 0) & (classes == 0)] = 1
+    classes = class_of(recording.lateness)
     width = int(classes.max()) + 1
     counts = np.bincount(codes * width + classes, minlength=len(recording.names) * width).reshape(-1, width)
-    most = np.argsort(-counts.sum(axis=1), kind="stable")[:_HEAT_SOURCES]
-    return tuple(Heat(recording.names[code], tuple(counts[code].tolist())) for code in most.tolist())
+    rows = counts.sum(axis=1)  # none for a source all of whose rows were without a time
+    most = [code for code in np.argsort(-rows, kind="stable").tolist() if rows[code]][:HEAT_SOURCES]
+    return tuple(Heat(recording.names[code], tuple(counts[code].tolist())) for code in most)
+
+
+def class_of(lateness: NDArray[np.uint64]) -> Column:
+    """The power of two that each lateness has passed; 0 for a row that is not late."""
+    classes: Column = np.ceil(np.log2(lateness.astype(np.float64) + 1)).astype(np.int64)
+    classes[(lateness > 0) & (classes == 0)] = 1
+    return classes
 
 
 @dataclass(frozen=True)
@@ -103,7 +118,7 @@ def skews_of(recording: Recording) -> tuple[Skew, ...]:
     if codes is None:
         return ()
     rows = np.bincount(codes, minlength=len(recording.names))
-    most = np.argsort(-rows, kind="stable")[:_SKEW_SOURCES]
+    most = np.argsort(-rows, kind="stable")[:SKEW_SOURCES]
     most = most[rows[most] > 0]
     numbers = np.full(len(recording.names), -1)
     numbers[most] = np.arange(len(most))

@@ -20,6 +20,7 @@ _BAR: Final = 20
 
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
+_IN_BUCKETS: Final = "in buckets: p50 to p99.9 and patiences are at most {:.1%} too long, never too short"
 _MOST_SOURCES: Final = 10
 _FEW: Final = 3
 _LONGEST_LITERAL: Final = 12
@@ -31,6 +32,8 @@ def lines_of(profile: StreamProfile) -> Iterator[str]:
     """The whole profile, line by line."""
     words = Words(calendar=profile.calendar, clock_calendar=profile.clock_calendar)
     yield from _facts(profile, words)
+    if profile.resolution:
+        yield f"  lengths           {_IN_BUCKETS.format(profile.resolution)}"
     yield ""
     yield from _patiences(profile, words)
     if profile.sources:
@@ -72,8 +75,9 @@ def _facts(profile: StreamProfile, words: Words) -> Iterator[str]:
         yield f"  within a source   {_spread(profile.within, words)}{_between(profile)}"
     if profile.delay is not None:
         yield f"  under way         {_spread(profile.delay, words, by_clock=True)}"
-    yield f"  inversions        {disorder.inversions:,}, at most {disorder.distance:,} rows apart"
-    yield f"  runs in order     {disorder.runs:,}, {disorder.interleaved:,} interleaved"
+    apart, least = ("some at least", "at least ") if disorder.at_least else ("at most", "")
+    yield f"  inversions        {least}{disorder.inversions:,}, {apart} {disorder.distance:,} rows apart"
+    yield f"  runs in order     {disorder.runs:,}, {least}{disorder.interleaved:,} interleaved"
     copies, future = profile.copies, profile.future
     if copies is not None and copies.repeats:
         again = f", again after {words.length(copies.longest, by_clock=True)} at most" if copies.longest else ""
@@ -116,7 +120,7 @@ def _patiences(profile: StreamProfile, words: Words) -> Iterator[str]:
             words.length(one.patience),
             f"{one.complete:.3%}",
             f"{one.late:,}",
-            f"{one.most_held:,}",
+            "" if one.most_held is None else f"{one.most_held:,}",
             words.length(one.median_delay, by_clock=True),
             words.length(one.delay, by_clock=True),
         ]
