@@ -192,7 +192,7 @@ def look_at_slice(number: int, rows: pa.Table, before: Before, sources: pa.Table
         delays = difference(came, times)
         cells.append(_cells(What.DELAY, delays))
         cells.append(_cells(What.AHEAD, np.where(delays < 0, -np.maximum(delays, -FOREVER), 0).view(np.uint64)))
-    by_source, heat, skew = _NO_SOURCES, _NO_HEAT, _NO_SKEW
+    by_source, heat, skew = (schema.empty_table() for schema in (_SOURCES, _HEAT, _SKEW))
     if asked.by_source:
         newest, last = np.full((2, len(who)), BEGINNING)
         newest[known], last[known] = sources["newest"].to_numpy(), sources["last"].to_numpy()
@@ -236,17 +236,11 @@ def _cells(what: What, lengths: Column | NDArray[np.uint64], part: Column | None
     return found.add_column(0, "what", pa.array(np.full(found.num_rows, what.value)))
 
 
-_NO_SOURCES: Final = pa.table(
-    {"who": pa.array([], pa.string()), "late": pa.array([], pa.int64())}
-    | {name: pa.array([], pa.uint64()) for name in ("within", "behind")}
-    | {"silence": pa.array([], pa.int64())}
-)
-_NO_HEAT: Final = pa.table(
-    {"who": pa.array([], pa.string()), "class": pa.array([], pa.int64()), "rows": pa.array([], pa.int64())}
-)
-_NO_SKEW: Final = pa.table(
-    {"ahead": pa.array([], pa.int64()), "behind": pa.array([], pa.int64()), "by": pa.array([], pa.int64())}
-)
+# Schemas, as an empty table would load pandas already when it is made.
+_LENGTHS_OF_SOURCES: Final = {"late": pa.int64(), "within": pa.uint64(), "behind": pa.uint64(), "silence": pa.int64()}
+_SOURCES: Final = pa.schema({"who": pa.string()} | _LENGTHS_OF_SOURCES)
+_HEAT: Final = pa.schema({"who": pa.string(), "class": pa.int64(), "rows": pa.int64()})
+_SKEW: Final = pa.schema(dict.fromkeys(("ahead", "behind", "by"), pa.int64()))
 
 
 def _by_source(
