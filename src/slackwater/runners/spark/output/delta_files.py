@@ -7,6 +7,7 @@ is done twice leaves a file that no version of the table names; `VACUUM` removes
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,9 @@ FILES_SPARK: Final = "path string, size long, stats string, partition string"
 _FILES: Final = pa.schema({"path": pa.string(), "size": pa.int64(), "stats": pa.string(), "partition": pa.string()})
 _MILLISECOND: Final = "millisecond"
 """Finer times Delta does not keep of a file."""
+
+_YEAR: Final = re.compile(r"\d{4}-")
+"""How times begin that all readers of a table know; years below 0 have a sign, those above 9999 more digits."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +170,7 @@ class ColumnStats:
 
 
 def _as_written(least: pa.Scalar, most: pa.Scalar) -> tuple[Any, Any] | None:
-    """Bounds as JSON has them: times rounded so that they hold. None if they cannot be, at the ends of time."""
+    """Bounds as JSON has them: times rounded so that they hold. None where a year has not four digits."""
     if not pa.types.is_timestamp(least.type):
         return least.as_py(), most.as_py()
     try:
@@ -175,4 +179,4 @@ def _as_written(least: pa.Scalar, most: pa.Scalar) -> tuple[Any, Any] | None:
         first, last = (str(pc.cast(one.cast(coarse), pa.string())).replace(" ", "T") for one in rounded)
     except pa.ArrowInvalid:
         return None
-    return first, last
+    return (first, last) if _YEAR.match(first) and _YEAR.match(last) else None
