@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from slackwater.runners.spark.feeds.delta_source import DeltaSourceOptions
     from slackwater.runners.spark.feeds.jetstream_source import JetStreamOptions
+    from slackwater.runners.spark.input.file_openers import FileSystem
     from slackwater.runners.spark.input.file_source_options import FileSourceOptions
     from slackwater.runners.spark.input.parquet_files import ParquetFiles
     from slackwater.runners.spark.output.sinks import AnySink, SinkFunction
@@ -95,6 +96,7 @@ def parquet_files(
     *,
     schema: ColumnTypes | None = None,
     streaming: bool = True,
+    filesystem: FileSystem | None = None,
     **options: Unpack[FileSourceOptions],
 ) -> ParquetFiles:
     """Find the Parquet files of a folder, to be read by streams on Spark: `sw.stream(sw.parquet_files(...), time=...)`.
@@ -107,7 +109,10 @@ def parquet_files(
 
     Files of local and mounted folders are opened as they are. Of `s3:`, `s3a:`, `gs:` and `hdfs:` Spark finds the files
     with its own settings, and workers open them by Arrow's file systems, with what these find: keys of the environment,
-    for `hdfs:` libhdfs and Java. Other file systems (`dbfs:`, `wasbs:`, `abfss:`) are refused; let Spark read them.
+    for `hdfs:` libhdfs and Java. Files of other file systems (`abfss:`, `dbfs:`, `wasbs:`) Spark reads whole, and hands
+    over their bytes: all columns are read then, and a file may have 2 GB at most. `filesystem="hadoop"` asks for the
+    same where Arrow would find no keys. Or hand over a file system of fsspec or Arrow that opens them, such as
+    `filesystem=fsspec.filesystem("abfs", account_name=...)`; it travels to the workers with what it knows of keys.
 
     >>> import slackwater as sw
     >>> spark.createDataFrame([(1, "a")], "at long, k string").write.parquet(f"{folder}/in")
@@ -116,7 +121,9 @@ def parquet_files(
     >>> ordered.to_spark(shards=1).collect()
     [Row(at=1, k='a')]
     """
-    return _spark_runner().parquet_files(session, path, schema=schema, streaming=streaming, **options)
+    return _spark_runner().parquet_files(
+        session, path, schema=schema, streaming=streaming, filesystem=filesystem, **options
+    )
 
 
 def delta_table(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import pickle
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import narwhals as nw
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 from without_spark import shard_plan
 
 import slackwater as sw
 from slackwater.errors import PlanError, SourceFailed
 from slackwater.plan.node import StepNode, walk
+from slackwater.runners.spark.input.file_openers import opener_of
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.input.parquet_files import PackFiles, RowsOfFile, columns_read
 from slackwater.runners.spark.wire.packed_rows import CLOCK
@@ -188,7 +192,7 @@ def _run(session: SparkSession, folder: Path) -> None:
 
 
 def _write(folder: Path, number: int, rows: list[dict[str, Any]], *, damaged: bool = False) -> None:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True, parents=True)
     hidden = folder / f".{number}"
     pq.write_table(pa.Table.from_pylist(rows), hidden)
     if damaged:
@@ -214,8 +218,50 @@ def test_columns_are_those_of_the_files_that_are_there(session: SparkSession, tm
         stream.sort(patience=5).run()
 
 
-@pytest.mark.parametrize("path", ["dbfs:/tides", "wasbs://tides@account/2024", "abfss://tides@account/2024"])
-def test_file_systems_that_arrow_does_not_know_are_refused(session: SparkSession, path: str) -> None:
-    """When the stream is made, and not by a worker; Spark can read them."""
-    with pytest.raises(PlanError, match=r"(?s)does not know this file system.*let Spark read them"):
-        sw.parquet_files(session, path, schema="at timestamp")
+def test_spark_reads_files_that_arrow_cannot_open(session: SparkSession, tmp_path: Path) -> None:
+    """Of any file system of Hadoop's: the same rows as of a frame, with bounds by the clock, too."""
+    settings = session._jsc.hadoopConfiguration()
+    settings.set("fs.abfss.impl", "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme")
+    settings.set("fs.viewfs.overload.scheme.target.file.impl", "org.apache.hadoop.fs.LocalFileSystem")
+    settings.set("fs.viewfs.mounttable.tides.link./data", tmp_path.as_uri())
+    for number in range(3):
+        _write(tmp_path / "in" / "day=2", number, [{"at": at, "n": at % 5} for at in (3, 1 + number, 9, 2)])
+    path = "abfss://tides/data/in"
+    files, frame = sw.parquet_files(session, path, streaming=False), session.read.parquet(path)
+    (ours, theirs), (clocked, _) = (
+        [sw.stream(one, time="at").sort(late=sw.Late.drop(), **held).to_spark().toArrow() for one in (files, frame)]
+        for held in ({"patience": 5}, {"bounds": sw.Bounds.disorder(5)})
+    )
+    assert ours["at"].to_pylist() == clocked["at"].to_pylist() == theirs["at"].to_pylist()
+    assert sorted(map(str, ours.to_pylist())) == sorted(map(str, theirs.to_pylist()))
+    assert ours.num_rows == 12
+
+
+def test_files_are_opened_by_whom_the_user_names(session: SparkSession, tmp_path: Path) -> None:
+    """A file system of Arrow in tasks of Spark, to which the bucket is a folder, or Hadoop's for what Arrow knows."""
+    folder = tmp_path / "tides" / "in"
+    folder.mkdir(parents=True)
+    _write(folder, 0, [{"at": at} for at in (3, 1, 2)])
+    settings = session._jsc.hadoopConfiguration()
+    settings.set("fs.gs.impl", "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme")
+    settings.set("fs.viewfs.overload.scheme.target.file.impl", "org.apache.hadoop.fs.LocalFileSystem")
+    settings.set("fs.viewfs.mounttable.tides.link./in", folder.as_uri())
+    of_arrow = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    for system in (of_arrow, "hadoop"):
+        files = sw.parquet_files(session, "gs://tides/in", streaming=False, filesystem=system)
+        ordered = sw.stream(files, time="at").sort(patience=5, late=sw.Late.drop())
+        assert ordered.to_spark(shards=1).toArrow()["at"].to_pylist() == [1, 2, 3]
+    with pytest.raises(PlanError, match=r"(?s)cannot be opened by this.*'s3fs'.*fsspec\.filesystem"):
+        sw.parquet_files(session, "gs://tides/in", filesystem="s3fs")
+
+
+def test_a_file_system_of_fsspec_opens_files_by_their_addresses(tmp_path: Path) -> None:
+    """It takes its schemes off itself, travels to tasks, and says what it could not open."""
+    path = f"local://{tmp_path}/a b#1?.parquet"
+    pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "a b#1?.parquet")
+    opener = pickle.loads(pickle.dumps(opener_of(path, fsspec.filesystem("local"))))  # noqa: S301 - its own
+    wanted = pa.schema({"n": pa.int64()})
+    (batch,) = RowsOfFile(path, wanted, frozenset({"n"}), opener=opener).batches(10)
+    assert batch["n"].to_pylist() == [1, 2]
+    with pytest.raises(SourceFailed, match=r"(?s)could not be read.*gone\.parquet"):
+        list(RowsOfFile(f"local://{tmp_path}/gone.parquet", wanted, frozenset({"n"}), opener=opener).batches(10))

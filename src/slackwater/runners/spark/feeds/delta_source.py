@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -361,8 +360,8 @@ class RowsOfTableFile(RowsOfFile):
                 ) from failure
             raise
 
-    def _opened(self) -> pq.ParquetFile:
-        return pq.ParquetFile(self.log.files.open_input_file(self.file.path), coerce_int96_timestamp_unit="us")
+    def _opened(self) -> pa.NativeFile:
+        return self.log.files.open_input_file(self.file.path)
 
     @property
     def _constants(self) -> dict[str, Any]:

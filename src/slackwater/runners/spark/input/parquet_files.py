@@ -15,17 +15,17 @@ tasks busy for 1.3 to 1.5 s. A file is read by one task.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Unpack
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from slackwater.errors import PlanError, SourceFailed, message
 from slackwater.runners.spark.compatibility import require_known_session
+from slackwater.runners.spark.input.file_openers import ByArrow, opener_of
 from slackwater.runners.spark.input.file_source_options import require_known_options
 from slackwater.runners.spark.source import SparkFeed, columns_in_arrow, with_clock
 from slackwater.runners.spark.wire.packed_rows import CLOCK, PACKED_SPARK
@@ -37,17 +37,14 @@ if TYPE_CHECKING:
 
     from slackwater.events.schema import EventSchema
     from slackwater.plan.node import StepNode
+    from slackwater.runners.spark.input.file_openers import FileOpener, FileSystem
     from slackwater.runners.spark.input.file_source_options import FileSourceOptions
     from slackwater.runners.spark.input.pack import Pack
     from slackwater.runners.spark.planning.shard_plan import InputPipeline
     from slackwater.runners.spark.source import ColumnTypes, Session
 
 _FOUND: Final = "path string, modificationTime timestamp, length long, content binary"
-"""What Spark knows of a file, of which only the path is asked for: contents are not read then."""
-
-_LOCAL: Final = "file:"
-_OPENED_BY_ARROW: Final = frozenset({"", "file", "s3", "s3a", "gs", "hdfs"})
-"""File systems that Arrow opens by itself, all but the first two with credentials and settings of its own."""
+"""What Spark knows of a file; contents are not read where they are not asked for."""
 
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 _OLD_CALENDAR: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
@@ -60,12 +57,13 @@ def parquet_files(
     *,
     schema: ColumnTypes | None = None,
     streaming: bool = True,
+    filesystem: FileSystem | None = None,
     **options: Unpack[FileSourceOptions],
 ) -> ParquetFiles:
     """Find the Parquet files of a folder. See `slackwater.parquet_files`."""
     require_known_options(options)
     require_known_session(session)
-    _refuse_what_arrow_cannot_open(path)
+    opener = opener_of(path, filesystem)
     if schema is None:
         from pyspark.errors import AnalysisException
 
@@ -78,20 +76,16 @@ def parquet_files(
             ) from error
     reader = session.readStream if streaming else session.read
     given: dict[str, Any] = dict(options)
-    paths = reader.format("binaryFile").schema(_FOUND).options(**given).load(path).select("path")
-    return ParquetFiles("files", columns_in_arrow(session, schema), streaming, paths)
+    found = reader.format("binaryFile").schema(_FOUND).options(**given).load(path)
+    frame = found.select("path", "content") if opener.takes_contents else found.select("path")
+    return ParquetFiles("files", columns_in_arrow(session, schema), streaming, frame, opener=opener)
 
 
-def _refuse_what_arrow_cannot_open(path: str) -> None:
-    scheme = urlsplit(path).scheme
-    if scheme not in _OPENED_BY_ARROW:
-        facts = {"path": path, "Arrow opens": ", ".join(f"{one}:" for one in sorted(_OPENED_BY_ARROW) if one)}
-        hint = "let Spark read them: sw.stream(spark.readStream.schema(...).parquet(path), ...)"
-        raise PlanError(message("Arrow, which reads these files, does not know this file system", facts, hint))
-
-
+@dataclass(frozen=True)
 class ParquetFiles(SparkFeed):
-    """The rows of Parquet files; the frame has their paths."""
+    """The rows of Parquet files; the frame has their paths, and their bytes where these are asked for."""
+
+    opener: FileOpener = field(default=ByArrow(), compare=False)
 
     read_in_python = True
 
@@ -99,7 +93,7 @@ class ParquetFiles(SparkFeed):
         """The rows, packed; no step is left to Spark, for it does not see them."""
         assert self.frame is not None
         return with_clock(self.frame, pack).mapInArrow(
-            PackFiles(pack, columns_read(pipeline.source.schema, pipeline.steps)), PACKED_SPARK
+            PackFiles(pack, columns_read(pipeline.source.schema, pipeline.steps), self.opener), PACKED_SPARK
         )
 
 
@@ -119,15 +113,20 @@ class PackFiles:
     columns: frozenset[str]
     """The columns to be read; the others are null."""
 
+    opener: FileOpener = field(default=ByArrow())
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield packed rows."""
         return self.pack(self._rows(batches))
 
     def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for path in batch.column(0).to_pylist():
-                rows = RowsOfFile(path, self.pack.schema.read_from, self.columns).batches(self.pack.chunk_rows)
-                yield from _clocked(rows, batch.column(1)[0]) if self.pack.by_clock else rows
+            paths, clocks = batch.column(0).to_pylist(), batch.column(batch.num_columns - 1)
+            for number, path in enumerate(paths):
+                content = batch.column(1)[number] if self.opener.takes_contents else None
+                file = RowsOfFile(path, self.pack.schema.read_from, self.columns, opener=self.opener, content=content)
+                rows = file.batches(self.pack.chunk_rows)
+                yield from _clocked(rows, clocks[0]) if self.pack.by_clock else rows
 
 
 def _clocked(batches: Iterable[pa.RecordBatch], now: pa.Scalar) -> Iterator[pa.RecordBatch]:
@@ -147,10 +146,14 @@ class RowsOfFile:
     read: frozenset[str]
     """The columns that are used; the others are null."""
 
+    opener: FileOpener = field(default=ByArrow(), kw_only=True)
+    content: pa.Scalar | None = field(default=None, kw_only=True, repr=False)
+    """Its bytes, if whoever opens it takes them."""
+
     def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Read it in batches of so many rows at most, in the columns wanted."""
         try:
-            with self._opened() as file:
+            with self._opened() as source, pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
                 self._refuse_old_calendar(file.metadata)
                 found = self._found(file)
                 for batch in file.iter_batches(rows, columns=sorted(found.values())):
@@ -159,12 +162,8 @@ class RowsOfFile:
             hint = "mend or remove the file; started again, the query goes on from its checkpoint"
             raise SourceFailed.unreadable(self.path, cause, hint) from cause
 
-    def _opened(self) -> pq.ParquetFile:
-        if self.path.startswith(_LOCAL):
-            # Not mapped into memory: a file that is cut short while it is read is then an error, and no crash.
-            return pq.ParquetFile(self.path.removeprefix(_LOCAL), coerce_int96_timestamp_unit="us")
-        system, inside = fs.FileSystem.from_uri(self.path.replace("s3a://", "s3://", 1))
-        return pq.ParquetFile(system.open_input_file(inside), coerce_int96_timestamp_unit="us")
+    def _opened(self) -> pa.NativeFile:
+        return self.opener.opened(self.path, self.content)
 
     def _refuse_old_calendar(self, metadata: pq.FileMetaData) -> None:
         written = metadata.metadata or {}
@@ -184,12 +183,12 @@ class RowsOfFile:
 
     def _as_wanted(self, batch: pa.RecordBatch, found: dict[str, str], int96: frozenset[str]) -> pa.RecordBatch:
         columns = []
-        for field in self.wanted:
-            if field.name in found:
-                column = batch.column(found[field.name])
-                columns.append(self._cast(column, field, instants=found[field.name] in int96))
+        for wanted in self.wanted:
+            if wanted.name in found:
+                column = batch.column(found[wanted.name])
+                columns.append(self._cast(column, wanted, instants=found[wanted.name] in int96))
             else:
-                columns.append(self._not_in_file(field, batch.num_rows))
+                columns.append(self._not_in_file(wanted, batch.num_rows))
         return pa.RecordBatch.from_arrays(columns, schema=self.wanted)
 
     def _cast(self, column: pa.Array, field: pa.Field, *, instants: bool) -> pa.Array:
