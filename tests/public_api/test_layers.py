@@ -46,7 +46,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
         *("errors", "notebook", "progress", "kernels", "columns", "policies", "operators", "plan", "disorder"),
         *("runners", "sources"),
     },
-    "cli": {"errors", "kernels", "sources", "profiling"},
+    "cli": {"errors", "kernels", "runners", "sources", "profiling"},
 }
 """What each layer may import besides itself; the testing kit and the package itself may import all."""
 

@@ -15,6 +15,7 @@ from cyclopts import App, CycloptsError
 
 import slackwater
 from slackwater.cli.profile_command import profile_command
+from slackwater.cli.rescale_command import rescale_command
 from slackwater.cli.warm_up_command import warm_up_command
 from slackwater.errors import SlackwaterError, message
 
@@ -33,6 +34,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 app.command(profile_command, name="profile")
+app.command(rescale_command, name="rescale")
 app.command(warm_up_command, name="warm-up")
 
 
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app(given, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except CycloptsError as error:
-        asked = next((word for word in given if word in ("profile", "warm-up")), "")
+        asked = next((word for word in given if word in ("profile", "rescale", "warm-up")), "")
         hint = f"slackwater {asked} --help".replace("  ", " ")
         return _refused(message(str(error).strip(), {}, hint))
     except SlackwaterError as error:

@@ -295,6 +295,7 @@ class Stream:
         - `rescale`: whether a query that is started again may have another number of shards: `shards`, or one for each
           core there is now. What is held goes where it belongs then, before the query goes on; where the number is the
           same nothing is done. A step whose memory cannot be parted yet is refused: it names itself. So is `timeout`.
+          The command `slackwater rescale CHECKPOINT --shards 8` has the next start do so that does not say `shards`.
         - `chunk_rows`: how many rows are moved to a shard as one value, at most.
 
         >>> import slackwater as sw

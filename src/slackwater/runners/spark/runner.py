@@ -14,9 +14,9 @@ from slackwater.errors import PlanError, message
 from slackwater.operators.emission import DIVERTED, LATE, LEFT_OUT
 from slackwater.plan.diverted_names import names_of_diverted
 from slackwater.plan.node import SideOutput, SourceNode, walk
-from slackwater.runners.spark.checkpoint.ownership import shards_before
 from slackwater.runners.spark.checkpoint.rescaling import Rescaling, remove_earlier
 from slackwater.runners.spark.checkpoint.resuming import plan_micro_batch
+from slackwater.runners.spark.checkpoint.wishes import earlier_start, grant
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.micro_batch import observed
 from slackwater.runners.spark.output.claims import claims_of, resolved
@@ -38,7 +38,7 @@ from slackwater.runners.spark.settings import (
 from slackwater.runners.spark.shard.host import RELEASED_SPARK, BatchHost, ShardHost
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, as_timeout
 from slackwater.runners.spark.shard.metrics import METRICS
-from slackwater.runners.spark.shard.resharding import refuse_unless_divisible
+from slackwater.runners.spark.shard.resharding import refuse_unless_divisible, why_fixed
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.shard.shard_state import codec_of
 from slackwater.runners.spark.shard.unopened_host import unopened
@@ -47,7 +47,7 @@ from slackwater.runners.spark.storage.places import place_of
 from slackwater.runners.spark.wire.chunks import CHUNK_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame, SparkSession
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from slackwater.plan.node import Node
     from slackwater.progress.instants import Duration
     from slackwater.runners.spark.checkpoint.ownership import Run
+    from slackwater.runners.spark.checkpoint.wishes import Earlier
     from slackwater.runners.spark.output.sinks import AnySink
 
 MAIN: Final = "main"
@@ -99,8 +100,9 @@ def start_together(
     roots = [stream.node for stream, _ in streams]
     session = _session_of(roots)
     place = place_of(session, checkpoint)
-    before = shards_before(session, place)
-    plan = plan_of(roots, shards or (None if rescale else before) or default_shards(session))
+    earlier = earlier_start(session, place, shards)
+    as_before = None if rescale else earlier.shards
+    plan = plan_of(roots, shards or earlier.wished or as_before or default_shards(session))
     if shards is None:
         _warn_of_one_shard(plan)
     frames = _frames_of(plan)
@@ -114,11 +116,10 @@ def start_together(
     def claimed(by: ShardPlan) -> tuple[Run, list[Any]]:
         return claims_of(session, bindings, place, by, frames, chosen)
 
-    if rescale and before not in {None, plan.shards}:
-        refuse_unless_divisible(plan, timeout=longest_silence)
-        then, _ = claimed(replace(plan, wanted_shards=before))
-        Rescaling(session, then, plan).carry_out()
+    if (rescale or earlier.wished) and earlier.shards not in {None, plan.shards}:
+        _rescale(session, claimed, earlier, plan, longest_silence)
     run, claims = claimed(plan)
+    run = replace(run, given=shards, fixed=why_fixed(plan, timeout=longest_silence))
     _refuse_states(plan, longest_silence)
     flush = None if at_end is None else Flush(session, run.checkpoint.address, plan.shards)
     packed = _packed(plan, chunk_rows)
@@ -129,6 +130,7 @@ def start_together(
     released = observed(_hosted(plan, packed, longest_silence), run, calendar=calendar)
     run.write(session)
     remove_earlier(session, run)
+    grant(session, run)
     owned = [replace(binding, sink=claim.take(session)) for binding, claim in zip(bindings, claims, strict=True)]
     called = name or _name_of(plan, run.query)
     outputs = WriteOutputs(owned, run, called, with_timers=longest_silence is not None)
@@ -148,6 +150,21 @@ def start_together(
 
     ending = None if flush is None else Ending(flush, begin)
     return SparkQuery(begin(), run.query, calendar=calendar, ending=ending, between=outputs.between)
+
+
+def _rescale(
+    session: SparkSession,
+    claimed: Callable[[ShardPlan], tuple[Run, list[Any]]],
+    earlier: Earlier,
+    plan: ShardPlan,
+    timeout: Duration | None,
+) -> None:
+    """Take a checkpoint from as many shards as there were to those of a plan, if it may be."""
+    with earlier.as_wished():
+        refuse_unless_divisible(plan, timeout=timeout)
+    then, _ = claimed(replace(plan, wanted_shards=earlier.shards or 1))
+    with earlier.as_wished():
+        Rescaling(session, then, plan).carry_out()
 
 
 def to_frame(

@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from without_spark import in_process
 
 import slackwater as sw
+from slackwater.cli.main import main
 from slackwater.errors import PlanError
 from slackwater.runners.spark import runner
 from slackwater.runners.spark.checkpoint.ownership import Run
@@ -65,6 +66,7 @@ class _Lives:
     def __init__(self, session: SparkSession, folder: Path, postgres: str) -> None:
         self._session, self._folder, self._postgres = session, folder, postgres
         self.seen: list[int] = []
+        self.wish = folder / "checkpoint/_slackwater/wish.json"
 
     def start(self, *, also: bool = False, **options: Any) -> sw.SparkQuery:
         """Start it."""
@@ -117,14 +119,18 @@ def _assert_complete(lives: _Lives) -> None:
 def test_more_shards_then_fewer_give_the_same_rows(
     session: SparkSession, tmp_path: Path, postgres: str, numbers: tuple[int, int, int]
 ) -> None:
-    """What was held goes out once; micro-batches, totals, files and tables go on as if nothing had been."""
+    """What was held goes out once; micro-batches, totals, files and tables go on as if nothing had been.
+
+    The command wishes for more, and the program says that there are to be fewer.
+    """
     few, more, fewer = numbers
     lives = _Lives(session, tmp_path, postgres)
     _bring(tmp_path, [0, 1])
     first = lives.live(shards=few)
     held = first.progress()
     _bring(tmp_path, [2])
-    second = lives.live(shards=more, rescale=True)
+    assert main(["rescale", str(tmp_path / "checkpoint"), f"--shards={more}"]) == 0
+    second = lives.live()
     assert second.last_micro_batch()["shards"] == more
     assert second.progress().total_in == held.total_in + 300, "what was counted goes with it"
     assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir() if path.name[0] != "_") == [
@@ -184,10 +190,10 @@ class _Killed(Exception):
 
 
 def _start_and_die(lives: _Lives, monkeypatch: pytest.MonkeyPatch, owner: Any, step: str, fatal: Any) -> None:
-    """Start with other shards, where a step is the last thing that happens."""
+    """Start with other shards, given or wished for, where a step is the last thing that happens."""
     monkeypatch.setattr(owner, step, fatal)
     with pytest.raises(_Killed):
-        lives.start(shards=2, rescale=True)
+        lives.start(shards=2, rescale=not lives.wish.exists())
     monkeypatch.undo()
 
 
@@ -201,7 +207,7 @@ def _fatal(*_: Any, **__: Any) -> None:
 def test_who_is_killed_at_it_leaves_the_checkpoint_as_it_was_or_has_done_it(
     session: SparkSession, tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch, steps: Sequence[str]
 ) -> None:
-    """Before a step, the last one and the query itself; a micro-batch had begun, and is done anew."""
+    """Before a step, the last one, the query itself, and before a wish for it is forgotten."""
     lives = _Lives(session, tmp_path, postgres)
     _bring(tmp_path, range(2))
     lives.live(shards=3)
@@ -214,12 +220,15 @@ def test_who_is_killed_at_it_leaves_the_checkpoint_as_it_was_or_has_done_it(
     _start_and_die(lives, monkeypatch, Run, "write", lambda run, on: _fatal() if run.log else write(run, on))
     (tmp_path / "checkpoint/commits/1").unlink()
     _bring(tmp_path, [2])
+    assert main(["rescale", str(tmp_path / "checkpoint"), "--shards=2"]) == 0
     _start_and_die(lives, monkeypatch, runner, "remove_earlier", _fatal)
-    with pytest.raises(PlanError, match="start with shards=2; or say rescale=True"):
-        lives.start(shards=3)
+    assert lives.wish.exists()
+    with pytest.raises(PlanError, match=r"(?s)somebody wished for another number.*shards=3.*wished were +2"):
+        lives.start(shards=3, rescale=True)
     _bring(tmp_path, [3])
     query = lives.live(to_the_end=True)  # it has two by now
     assert query.last_micro_batch()["shards"] == 2
+    assert not lives.wish.exists()
     assert lives.seen == [0, 1, 1, 1, 2, 3, 4]
     _assert_complete(lives)
 

@@ -9,6 +9,8 @@ A checkpoint belongs to a query for good. Beside what Spark keeps there, `_slack
     state   the version of the form in which states are stored
     log     the folder inside in which Spark keeps its own files, once shards have become others (`rescaling.py`)
     before  how many micro-batches there were before the first that this folder has
+    given   the `shards=` that the start was given, if it was
+    fixed   why shards cannot become others; empty if they can (`wishes.py` looks at both when there is no Spark)
 
 Rule 1: a start writes its own run there; whoever finds another run than its own stops, before it writes anything.
 Rule 2: a plan that does not fit is refused before Spark starts.
@@ -66,6 +68,12 @@ class Run:
     before: int = 0
     """The number of the micro-batch that Spark calls 0."""
 
+    given: int | None = None
+    """How many shards the program says there are, if it does."""
+
+    fixed: str = ""
+    """Why it cannot have another number of shards; empty if it can."""
+
     @property
     def logs(self) -> Place:
         """Where Spark's own files are."""
@@ -104,7 +112,7 @@ def next_run(session: SparkSession, checkpoint: Place, plan: Mapping[str, Line])
 
     Nothing is written. A checkpoint of another plan, or of another version of this library, is refused.
     """
-    record, shared = _record_of(session, checkpoint)
+    record, shared = record_of(session, checkpoint)
     first = Run(uuid.uuid4().hex, uuid.uuid4().hex, 1, dict(plan), checkpoint, shared)
     if record is None:
         return first
@@ -113,26 +121,27 @@ def next_run(session: SparkSession, checkpoint: Place, plan: Mapping[str, Line])
     return replace(first, epoch=record["epoch"] + 1, **kept)
 
 
-def shards_before(session: SparkSession, checkpoint: Place) -> int | None:
-    """How many shards a query had when it was started with this checkpoint before; None if none was."""
-    record, _ = _record_of(session, checkpoint)
-    return None if record is None else int(_lines_in(record)["shards"].says)
+def shards_in(record: Mapping[str, Any]) -> int:
+    """How many shards a query had when it was started last, by what its checkpoint says."""
+    return int(_lines_in(record)["shards"].says)
 
 
-def _record_of(session: SparkSession, checkpoint: Place) -> tuple[dict[str, Any] | None, bool]:
-    """What a checkpoint says of its query, if it has one, and whether local files are those that Spark sees.
-
-    One of another version of this library is refused.
-    """
+def record_of(session: SparkSession, checkpoint: Place) -> tuple[dict[str, Any] | None, bool]:
+    """What a checkpoint says of its query, if it has one, and whether local files are those that Spark sees."""
     with writing_to("the checkpoint", checkpoint):
         shared = shares_files(session, checkpoint)
-        text = files_at(session, checkpoint, shared=shared).read(_record_at(checkpoint))
+        return stored_record(files_at(session, checkpoint, shared=shared), checkpoint), shared
+
+
+def stored_record(files: Files, checkpoint: Place) -> dict[str, Any] | None:
+    """What a checkpoint says of its query, if it has one. One of another version of this library is refused."""
+    text = files.read(_record_at(checkpoint))
     record = None if text is None else read_record(text, checkpoint)
     if record is not None and record["state"] != VERSION:
         facts = {"checkpoint": checkpoint.address, "version": record["state"], "this library reads": VERSION}
         hint = "go on with the version of slackwater that wrote it, or start anew with another checkpoint"
         raise PlanError(message("stored state has a format version that this release cannot read", facts, hint))
-    return record, shared
+    return record
 
 
 def _lines_in(record: Mapping[str, Any]) -> dict[str, Line]:

@@ -45,6 +45,18 @@ def refuse_unless_divisible(plan: ShardPlan, *, timeout: Duration | None = None)
         raise PlanError(message(what, {"step": ", ".join(dict.fromkeys(lacking))}, _AS_BEFORE))
 
 
+def why_fixed(plan: ShardPlan, *, timeout: Duration | None = None) -> str:
+    """Why a plan cannot be taken to another number of shards; empty if it can."""
+    if replace(plan, wanted_shards=max(plan.wanted_shards, 2)).columns is None:
+        return f"one shard does all the work: {plan.why_one}"
+    try:
+        refuse_unless_divisible(plan, timeout=timeout)
+    except PlanError as refusal:
+        headline, fact, *_ = str(refusal).splitlines()
+        return f"{headline}: {' '.join(fact.split())}"
+    return ""
+
+
 def split_snapshot(plan: ShardPlan, snapshot: Snapshot) -> list[Snapshot]:
     """What each shard of a plan gets of the state of one that had other neighbours."""
     totals: Totals = snapshot[TOTALS]
