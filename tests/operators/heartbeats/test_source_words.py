@@ -123,3 +123,50 @@ def test_memory_may_begin_anywhere() -> None:
     column = pa.Array.from_buffers(pa.large_string(), 2, [None, ends, pa.py_buffer(b"xyz")])
     words, places = _words(pa.large_string())
     assert _values(column, words, places) == ["x", "yz"]
+
+
+# ---- whole numbers ---------------------------------------------------------------------------------------------------
+
+_INTEGERS = [pa.int8(), pa.uint8(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
+
+
+def _whole_numbers(kind: pa.DataType) -> st.SearchStrategy[int]:
+    """Those of a type: near each other, and the ends."""
+    least, greatest = (
+        (0, 2**kind.bit_width - 1)
+        if pa.types.is_unsigned_integer(kind)
+        else (
+            -(2 ** (kind.bit_width - 1)),
+            2 ** (kind.bit_width - 1) - 1,
+        )
+    )
+    near = st.integers(max(least, -5), 20)
+    return near | near | st.integers(least, greatest) | st.sampled_from([least, least + 1, greatest - 1, greatest])
+
+
+@pytest.mark.parametrize("kind", _INTEGERS, ids=str)
+@given(data=st.data(), cut=st.integers(0, 3))
+def test_whole_numbers_have_the_places_of_their_values(kind: pa.DataType, data: st.DataObject, cut: int) -> None:
+    """However far they are from each other, and whatever came before; those that fit have no dictionary."""
+    words, places = _words(kind)
+    for batch in data.draw(st.lists(st.lists(st.none() | _whole_numbers(kind), max_size=20), max_size=6)):
+        column = pa.array(batch, kind).slice(cut)
+        names = [words._names.name_of(one) for one in column.to_pylist()]
+        found = words.of(column).places().tolist()
+        named = {place: name for name, place in places.known.items()}
+        assert [named[place] for place in found] == names
+        assert set(names) <= set(places.known)
+
+
+@pytest.mark.parametrize("kind", [pa.int16(), pa.int32(), pa.int64()], ids=str)
+def test_numbers_near_each_other_get_no_dictionary(kind: pa.DataType) -> None:
+    """Their places are in order of first rows, and those that are known are not asked for again; far ones get one."""
+    words, places = _words(kind)
+    for batch, wanted in (([9, 7, None, 9], [0, 1, 2, 0]), ([12, 3, None, 9], [3, 4, 2, 0]), ([3, 8], [4, 5])):
+        assert words.of(pa.array(batch, kind)).places().tolist() == wanted
+    assert (words._integers is not None, words._dictionary, places.asked) == (True, None, 6)
+    words.of(pa.array([-30_000, 30_000], kind))
+    assert words._integers is not None
+    if kind != pa.int16():
+        assert words.of(pa.array([3, 70_000], kind)).places().tolist() == [4, 8]
+        assert words._integers is None

@@ -1,4 +1,4 @@
-"""Counts rows by the cells of a table, a source and a tick each, and finds the newest time of each cell.
+"""Counts rows by the cells of a table, a source and a tick each, or a source, and finds the newest time of each cell.
 
 Cost: one pass over the rows.
 """
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Table = NDArray[np.int64]
+    Words = NDArray[np.int32]
 
 _READ = "Array(int64, 1, 'C', readonly=True)"
 _T1 = "int64[::1]"
@@ -50,3 +51,19 @@ def count_arrivals(
         there[cell] = 1
         totals[cell] += counts[row] if len(counts) else times[row] != LEAST
         newest[cell] = max(newest[cell], times[row])
+
+
+@kernel(f"void(Array(int32, 1, 'C', readonly=True), {_READ}, {_READ}, {_T1}, {_T1})")
+def count_words(words: Words, place_of: Table, times: Table, totals: Table, newest: Table) -> None:
+    """Add rows that arrive at one instant to the cells of their sources, which words name: those that have a time.
+
+    >>> import numpy as np
+    >>> totals, newest = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    >>> count_words(np.array([0, 1, 1], dtype=np.int32), np.array([1, 0]), np.array([30, 40, 35]), totals, newest)
+    >>> totals.tolist(), newest.tolist()
+    ([2, 1], [40, 30])
+    """
+    for row in range(len(words)):
+        place = place_of[words[row]]
+        totals[place] += times[row] != LEAST
+        newest[place] = max(newest[place], times[row])

@@ -9,6 +9,8 @@ in order of time, as most rows come anyway: what is learnt last weighs most, and
 Rows that may be too far ahead of the clock stand by themselves, with the instant of their arrival: whether they are is
 known only where it is known how far the clock has come, and only those that are not count.
 
+Rows that all arrive at one instant are counted in a table of sources, which grows with them.
+
 Cost: O(rows) to count, O(sources * ticks) to send and to put together; where times are kept, O(times) and a sort.
 """
 
@@ -19,9 +21,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from slackwater.kernels.progress.count_arrivals import count_arrivals
+from slackwater.kernels.progress.count_arrivals import count_arrivals, count_words
 from slackwater.kernels.progress.ticks import ticks_of
 from slackwater.operators.heartbeats.heartbeats import ONE_SOURCE, arrival_times
+from slackwater.operators.heartbeats.source_words import SourceWords
 from slackwater.operators.replicas.replica_names import ReplicaNames
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.progress.saturating import later
@@ -29,11 +32,13 @@ from slackwater.progress.saturating import later
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slackwater.events.batch import EventBatch, Times
     from slackwater.events.schema import EventSchema
     from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
+    from slackwater.operators.replicas.replica_names import ReplicaName
     from slackwater.progress.instants import Duration
 
 _ROOMY: Final = 1 << 16
@@ -114,16 +119,21 @@ class CountArrivals:
     ([[0], [1], [2], [10]], [[0], [2], [25], [50]])
     """
 
-    __slots__ = ("_names", "_parts", "_settings")
+    __slots__ = ("_at_once", "_names", "_parts", "_settings")
 
     def __init__(self, schema: EventSchema, settings: HeartbeatSettings, step: str = "heartbeats") -> None:
         self._settings = settings
         self._names = None if settings.origin is None else ReplicaNames(schema, settings.origin, step)
+        by_source = settings.arrived is None and settings.ahead is None and not settings.learns
+        self._at_once = _CountAtOnce(self._names) if by_source and self._names is not None else None
         self._parts: list[ArrivalStatistics] = []
 
     def add(self, rows: EventBatch, now: Instant = BEGINNING) -> None:
         """Take note of rows, which arrived now unless a column says otherwise."""
         if not rows.rows:
+            return
+        if self._at_once is not None:
+            self._at_once.add(rows.payload.column(self._settings.origin), rows.start)
             return
         arrivals, settings = self._arrivals(rows, now), self._settings
         codes, names = self._numbered(rows)
@@ -142,7 +152,7 @@ class CountArrivals:
 
     def statistics(self) -> ArrivalStatistics:
         """All that was counted."""
-        return ArrivalStatistics.together(self._parts)
+        return ArrivalStatistics.together(self._parts if self._at_once is None else [self._at_once.statistics()])
 
     def _arrivals(self, rows: EventBatch, now: Instant) -> Times:
         column = self._settings.arrived
@@ -152,6 +162,39 @@ class CountArrivals:
         if self._names is None:
             return np.zeros(rows.rows, dtype=np.int64), [ONE_SOURCE]
         return self._names.numbered(rows.payload)
+
+
+class _CountAtOnce:
+    """Counts the rows of each source, which all arrive at one instant: whoever sends what is counted says when."""
+
+    __slots__ = ("_newest", "_places", "_totals", "_words")
+
+    def __init__(self, names: ReplicaNames) -> None:
+        self._words = SourceWords(names, self._places_of)
+        self._places: dict[ReplicaName, int] = {}
+        self._totals, self._newest = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def _places_of(self, names: Sequence[ReplicaName]) -> NDArray[np.int64]:
+        """The places of some sources: those that are new get the next ones."""
+        return np.array([self._places.setdefault(name, len(self._places)) for name in names], dtype=np.int64)
+
+    def add(self, origins: pa.Array, times: Times) -> None:
+        """Take note of rows."""
+        words = self._words.of(origins)
+        more = len(self._places) - len(self._totals)
+        if more > 0:
+            more += len(self._totals)  # room for twice as many, so that each is copied once
+            self._totals = np.concatenate([self._totals, np.zeros(more, np.int64)])
+            self._newest = np.concatenate([self._newest, np.full(more, BEGINNING)])
+        count_words(words.numbers, words.place_of, times, self._totals, self._newest)
+
+    def statistics(self) -> ArrivalStatistics:
+        """All that was counted: each source that has a place has sent some row."""
+        count = len(self._places)
+        numbers, ticks = np.arange(count), np.zeros(count, np.int64)
+        return ArrivalStatistics(
+            tuple(self._places), BEGINNING, np.array([numbers, ticks, self._totals[:count], self._newest[:count]])
+        )
 
 
 def grouped(codes: Times, ticks: Times, counts: Times, times: Times, *, by_time: bool) -> NDArray[np.int64]:

@@ -37,6 +37,8 @@ class Taken(NamedTuple):
 
     rows: EventBatch
     ticks: Times
+    """Room for them, and no more, where rows arrive by the clock: those of a micro-batch all have one."""
+
     ahead: tuple[tuple[str, EventBatch], ...]
     """Those that are, for the late output."""
 
@@ -66,7 +68,7 @@ class DrivenHeartbeatsOperator(HeartbeatsOperator, FollowsArrivals):
 
     def on_arrivals(self, arrived: ArrivalStatistics, chunks: Iterable[EventBatch]) -> Iterator[Emission]:
         """Take in a micro-batch: what is known of all its rows, and those that are here, in chunks."""
-        share = self.share_of(arrived, chunks)
+        share = self.share_of(arrived, chunks, looks_at_all=not self.by_clock)
         if not share.groups.shape[1]:
             yield from (Emission((), side) for _, _, side in share.taken)
             return
@@ -75,10 +77,16 @@ class DrivenHeartbeatsOperator(HeartbeatsOperator, FollowsArrivals):
         places, bounds = self._generator.follow_statistics(
             share.groups, share.ticks, share.sources, share.times, closes=self.by_clock
         )
+        if self.by_clock:
+            places[:] = sum(rows.rows for rows, _, _ in share.taken)  # an instant is over behind all of its rows
         yield from self._emissions(share.taken, places, bounds)
 
-    def share_of(self, arrived: ArrivalStatistics, chunks: Iterable[EventBatch]) -> Share:
-        """Put a micro-batch in the order in which it arrived, and find the places of its sources."""
+    def share_of(self, arrived: ArrivalStatistics, chunks: Iterable[EventBatch], *, looks_at_all: bool = True) -> Share:
+        """Put a micro-batch in the order in which it arrived, and find the places of its sources.
+
+        Of rows that arrive at one instant none can break a bound that is newer than all sources are complete: if not
+        all are to be looked at, the share has the ticks, sources and times of the others only.
+        """
         settings, generator = self._settings, self._generator
         groups = arrived.without_rows_ahead(within_int64(generator.tick * settings.grid), settings.ahead)
         self.on_tick(arrived.now)
@@ -87,18 +95,29 @@ class DrivenHeartbeatsOperator(HeartbeatsOperator, FollowsArrivals):
         place_of = np.empty(len(arrived.names), dtype=np.int64)
         place_of[used] = generator.places_of([arrived.names[code] for code in used.tolist()])
         groups = np.concatenate([place_of[groups[0]][None], groups[1:]])
-        ticks = np.concatenate([_NONE, *(some for _, some, _ in taken)])
+        looked_at = [rows for rows, _, _ in taken] if looks_at_all else [self._behind(rows) for rows, _, _ in taken]
+        own = np.concatenate([_NONE, *(self._sources(rows) for rows in looked_at if rows.rows)])
+        times = np.concatenate([_NONE, *(rows.start for rows in looked_at)])
         if self.by_clock:
             # A micro-batch is an instant, however soon it follows another.
-            groups[1] = ticks[:] = max(self._now // settings.grid, generator.tick + 1)
-        own = np.concatenate([_NONE, *(self._sources(rows) for rows, _, _ in taken if rows.rows)])
-        return Share(groups, taken, ticks, own, np.concatenate([_NONE, *(rows.start for rows, _, _ in taken)]))
+            groups[1] = max(self._now // settings.grid, generator.tick + 1)
+            ticks = np.full(len(times), groups[1, 0]) if groups.shape[1] else np.zeros(len(times), np.int64)
+        else:
+            ticks = np.concatenate([_NONE, *(some for _, some, _ in taken)])
+        return Share(groups, taken, ticks, own, times)
+
+    def _behind(self, rows: EventBatch) -> EventBatch:
+        """The rows that are not newer than the source is complete that is complete the furthest."""
+        behind = rows.start <= self._generator.furthest_heartbeat
+        return rows.take_rows(np.flatnonzero(behind)) if behind.any() else rows.slice(0, 0)
 
     def _taken(self, rows: EventBatch) -> Taken:
         """Rows without those that are ahead of the clock, their ticks, and those that are ahead."""
-        rows, arrivals, _, side = self._without_rows_ahead(rows, self._arrivals(rows), _NONE)
+        arrivals = _NONE if self.by_clock and self._settings.ahead is None else self._arrivals(rows)
+        rows, arrivals, _, side = self._without_rows_ahead(rows, arrivals, _NONE)
         ticks = np.empty(rows.rows, dtype=np.int64)
-        ticks_of(arrivals, self._settings.grid, ticks)
+        if not self.by_clock:
+            ticks_of(arrivals, self._settings.grid, ticks)
         return Taken(rows, ticks, side)
 
     def _emissions(self, taken: Sequence[Taken], places: Times, bounds: Times) -> Iterator[Emission]:

@@ -257,6 +257,11 @@ class HeartbeatGenerator:
         """Up to where the stream is complete; BEGINNING if nothing is."""
         return int(complete_before_of(self._tables.everything[[kernel.OVERALL]])[0])
 
+    @property
+    def furthest_heartbeat(self) -> Instant:
+        """The greatest heartbeat: a row that is newer is behind none, whoever sent it. BEGINNING if there is none."""
+        return int(self._tables.sources[kernel.HEARTBEAT, : len(self.names)].max())
+
     def newest_of(self, place: int) -> Instant:
         """The greatest time of the rows of the source in a place."""
         return int(self._tables.sources[kernel.HIGH_WATER, place])

@@ -1,8 +1,9 @@
 """The places that the sources of rows have, which are named by the words of a dictionary: looked up once for each word.
 
 Columns come with dictionaries, most of the time with the same one batch after batch. Plain texts are found among those
-that came before (`text_words.py`); columns of other types get a dictionary here. A word has a place from the first row
-on that has it, so that a dictionary may have words that nobody uses.
+that came before (`text_words.py`), whole numbers near each other in a table (`integer_words.py`); columns of other
+types get a dictionary here. A word has a place from the first row on that has it, so that a dictionary may have words
+that nobody uses.
 
 Cost: nothing for a row where every word of a known dictionary has a place; else one step for each row.
 """
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slackwater.kernels.progress.follow_instant import NOWHERE, look_up
+from slackwater.operators.heartbeats.integer_words import IntegerWords, is_integer
 from slackwater.operators.heartbeats.text_words import TextWords, is_text
 
 if TYPE_CHECKING:
@@ -51,7 +53,17 @@ class SourceWords:
     [0, 1, 0]
     """
 
-    __slots__ = ("_complete", "_dictionary", "_key", "_names", "_place_of", "_places_of", "_spelled", "_texts")
+    __slots__ = (
+        "_complete",
+        "_dictionary",
+        "_integers",
+        "_key",
+        "_names",
+        "_place_of",
+        "_places_of",
+        "_spelled",
+        "_texts",
+    )
 
     def __init__(self, names: ReplicaNames, places_of: Callable[[Sequence[ReplicaName]], NDArray[np.int64]]) -> None:
         self._names = names
@@ -62,11 +74,17 @@ class SourceWords:
         self._spelled: list[ReplicaName] = []
         self._complete = False
         self._texts = TextWords(names, places_of)
+        self._integers: IntegerWords | None = IntegerWords(names, places_of) if is_integer(names.plain) else None
 
     def of(self, origins: pa.Array) -> Words:
         """Who sent the rows that have these names; those that are new get a place."""
         if is_text(origins.type):
             return Words(self._texts.numbers(origins), self._texts.place_of)
+        if self._integers is not None and is_integer(origins.type):
+            found = self._integers.numbers(origins)
+            if found is not None:
+                return Words(found, self._integers.place_of)
+            self._integers = None
         column = self._names.encoded(origins)
         self._learn(column.dictionary)
         indices = column.indices
