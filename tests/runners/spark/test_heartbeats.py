@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -172,6 +173,30 @@ def test_a_frame_that_ends_has_bounds_too(session: SparkSession) -> None:
     rows = stream.sort(bounds=_BOUNDS, late=sw.Late.drop()).to_spark(shards=1).collect()
     assert len(rows) == _rows().num_rows - 2
     assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_rows_ahead_of_the_clock_are_found_by_the_timestamp_of_the_micro_batch(
+    session: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """There every row comes with it, where else only what is packed does."""
+    times = [datetime(year, 1, 1, tzinfo=UTC) for year in (2_100, 2_001, 2_000)]
+    (tmp_path / "in").mkdir()
+    pq.write_table(
+        pa.table({"at": pa.array(times, pa.timestamp("us", "UTC")), "n": [1, 2, 3]}), tmp_path / "in/1.parquet"
+    )
+    reads = sw.parquet_files if kind == "files" else _frame
+    rows = sw.stream(reads(session, str(tmp_path / "in"), schema="at timestamp, n long"), time="at", name="rows")
+    late = {name: str(tmp_path / name) for name in ("rows", "rows#2")}
+    _run(rows.sort(bounds=sw.Bounds.delay("10s"), ahead="1h"), tmp_path, shards=1, late=late)
+    ahead = pq.read_table(tmp_path / "rows")
+    assert (ahead["n"].to_pylist(), _numbers(tmp_path / "out")) == ([1], [2, 3])
+    (allowed,) = ahead["latest_allowed"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+    assert allowed == _timestamps(tmp_path)[0] + 3_600_000_000
+
+
+def _frame(session: SparkSession, path: str, schema: str) -> Any:
+    return session.readStream.schema(schema).parquet(path)
 
 
 def test_frames_that_bounds_relate_give_what_tables_do_in_process(session: SparkSession) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
+
 import slackwater as sw
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, SourceNode, diverting_steps, walk
@@ -16,14 +18,14 @@ from slackwater.runners.spark.shard.resharding import split_snapshot, unite_snap
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.shard.shard_state import codec_of
 from slackwater.runners.spark.state.segment_store import Head, SegmentsInMemory, SegmentStore
+from slackwater.runners.spark.wire.packed_rows import CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from random import Random
 
-    import pyarrow as pa
-
     from slackwater.runners.snapshot import Snapshot
+    from slackwater.runners.spark.input.pack import Pack
     from slackwater.runners.spark.wire.packed_rows import PackedRow
 
     Planned: TypeAlias = Callable[[list[sw.DisorderedStream]], Sequence[Any]]
@@ -101,6 +103,13 @@ class Segments(SegmentsInMemory):
         head = Head.read(self)
         assert head is not None
         return SegmentStore.load(codec, self, head, {})[1]
+
+
+def packed_at(now: int, pack: Pack, rows: pa.Table, task: int = 0) -> list[PackedRow]:
+    """The rows of a task, packed in a micro-batch with this timestamp, which Spark adds where it is asked for."""
+    clocked = rows.append_column(CLOCK, pa.array([now] * rows.num_rows, pa.int64())) if pack.needs_clock else rows
+    packed = pack.packed(task, clocked.to_batches())
+    return [row._replace(now=now) if pack.by_clock else row for row in packed]
 
 
 def packed_by_tasks(plan: ShardPlan, turn: Sequence[pa.Table], rng: Random) -> list[PackedRow]:

@@ -14,23 +14,23 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.operators.heartbeats.arrival_statistics import ArrivalStatistics
+from slackwater.progress.instants import BEGINNING, Instant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_NOW: Final = b"now"
 _GROUPS: Final = b"groups"
 _BY_TIME: Final = b"by time"
 
 
 def statistics_as_rows(statistics: ArrivalStatistics) -> pa.RecordBatch:
-    """Statistics as rows: first the groups, then the rows that may be ahead of the clock.
+    """Statistics as rows: first the groups, then the rows that may be ahead of the clock. Who sends them knows when.
 
     >>> groups = np.array([[0, 1], [500, 500], [2, 1], [10**15, 10**15 + 3]])
     >>> sent = statistics_as_rows(ArrivalStatistics((b"a", b"b"), 7, groups, by_time=True))
     >>> sent.schema.field("rows").type, sent.column("time").to_pylist()
     (DataType(int8), [1000000000000000, 3])
-    >>> read = statistics_of_rows(sent)
+    >>> read = statistics_of_rows(sent, now=7)
     >>> read.names, read.now, read.groups.tolist() == groups.tolist(), read.by_time
     ((b'a', b'b'), 7, True, True)
     """
@@ -44,19 +44,19 @@ def statistics_as_rows(statistics: ArrivalStatistics) -> pa.RecordBatch:
         "time": _steps(np.concatenate([groups[3], ahead[3]])),
         "arrived": _steps(np.concatenate([zeros, ahead[2]])),
     }
-    described = {_NOW: str(statistics.now), _GROUPS: str(groups.shape[1]), _BY_TIME: str(int(statistics.by_time))}
+    described = {_GROUPS: str(groups.shape[1]), _BY_TIME: str(int(statistics.by_time))}
     return pa.RecordBatch.from_pydict(columns).replace_schema_metadata(described)
 
 
-def statistics_of_rows(rows: pa.RecordBatch) -> ArrivalStatistics:
-    """Read what was sent."""
+def statistics_of_rows(rows: pa.RecordBatch, now: Instant = BEGINNING) -> ArrivalStatistics:
+    """Read what was sent of rows that arrived now, unless a column says when."""
     described = rows.schema.metadata
     codes = rows.column("name").indices.to_numpy().astype(np.int64)
     ticks, times, arrived = (np.cumsum(_wide(rows, name)) for name in ("tick", "time", "arrived"))
     counts, first = _wide(rows, "rows"), int(described[_GROUPS])
     return ArrivalStatistics(
         tuple(rows.column("name").dictionary.to_pylist()),
-        int(described[_NOW]),
+        now,
         np.array([column[:first] for column in (codes, ticks, counts, times)]),
         np.array([column[first:] for column in (codes, ticks, arrived, times)]),
         bool(int(described[_BY_TIME])),

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias
 
 from slackwater.errors import PlanError, message
+from slackwater.progress.instants import BEGINNING
 from slackwater.runners.spark.compatibility import require_known_session
 from slackwater.runners.spark.pushdown.steps import run_natively, with_numbers_for_times
-from slackwater.runners.spark.wire.packed_rows import CLOCK, PACKED_SPARK
+from slackwater.runners.spark.wire.packed_rows import CLOCK, NOW, PACKED_SPARK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from slackwater.runners.spark.input.pack import Pack
     from slackwater.runners.spark.planning.shard_plan import InputPipeline
 
+    Work: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 Frame: TypeAlias = "DataFrame"
 """A DataFrame of Spark."""
@@ -65,22 +67,25 @@ class SparkFeed:
         assert self.frame is not None
         treated, schema, done = run_natively(self.frame, pipeline.source, pipeline.may_be_native)
         rest = replace(pack, schema=schema, steps=pack.steps[done:])
-        return with_clock(with_numbers_for_times(treated), pack).mapInArrow(rest, PACKED_SPARK)
+        return in_map_tasks(with_numbers_for_times(treated), pack, rest)
 
     def __reduce__(self) -> tuple[type[SparkFeed], tuple[str, pa.Schema, bool]]:
         return SparkFeed, (self.name, self.schema, self.live)
 
 
-def with_clock(frame: DataFrame, pack: Pack) -> DataFrame:
-    """A frame with the timestamp of its micro-batch behind all columns, if who packs its rows goes by the clock.
+def in_map_tasks(frame: DataFrame, pack: Pack, work: Work) -> DataFrame:
+    """Let map tasks pack a frame, and Spark add the timestamp of the micro-batch, where arrivals go by the clock.
 
-    Spark keeps that timestamp in its log of what was read, so that it is the same when a micro-batch is done again, and
-    asks for no micro-batch without rows.
+    It adds it to what is packed, which are few rows: a column costs Java some time for every row that goes to Python.
+    Only where rows may be ahead of the clock each comes with it. Spark keeps that timestamp in its log of what was
+    read, so that it is the same when a micro-batch is done again, and asks for no micro-batch without rows.
     """
     from pyspark.sql import functions
 
     clock = functions.unix_micros(functions.current_timestamp())
-    return frame.withColumn(CLOCK, clock) if pack.by_clock else frame
+    rows = frame.withColumn(CLOCK, clock) if pack.needs_clock else frame
+    now = clock if pack.by_clock else functions.lit(BEGINNING)
+    return rows.mapInArrow(work, PACKED_SPARK).withColumn(NOW, now)
 
 
 def feed_on_spark(source: DataFrame | SparkFeed, name: str | None = None) -> SparkFeed:

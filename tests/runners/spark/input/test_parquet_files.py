@@ -66,13 +66,14 @@ def test_names_of_folders_are_columns(tmp_path: Path) -> None:
 
 
 def test_rows_of_files_have_the_clock_of_the_micro_batch_that_they_came_with(tmp_path: Path) -> None:
-    """Where bounds go by the clock: they are packed as rows are that Spark reads, and none is left out."""
+    """Where rows may be ahead of it: they are packed as rows are that Spark reads, and none is left out."""
     rows = pa.table({"at": pa.array([1, 5, 3], _AT), "n": [7, 8, 9]})
     for number in range(2):
         pq.write_table(rows.slice(2 * number, 2), tmp_path / f"{number}.parquet")
-    plan = shard_plan(lambda s: [s[0].sort(bounds=sw.Bounds.delay("10s"), late=sw.Late.drop())], [rows.schema], 1)
+    bounds = sw.Bounds.delay("10s")
+    plan = shard_plan(lambda s: [s[0].sort(bounds=bounds, ahead="1h", late=sw.Late.drop())], [rows.schema], 1)
     (pack,) = packs_of(plan)
-    assert pack.by_clock
+    assert pack.needs_clock
     clock = pa.array([60_000_000] * 2, pa.int64())
     paths = pa.array([f"file:{tmp_path / f'{number}.parquet'}" for number in range(2)])
     of_files = PackFiles(pack, frozenset(rows.column_names))._rows([pa.record_batch({"path": paths, CLOCK: clock})])

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from without_spark import Segments, all_outputs, cut, cut_at
+from without_spark import Segments, all_outputs, cut, cut_at, packed_at
 
 import slackwater as sw
 from slackwater.errors import LateEvent, PlanError, RunError
@@ -23,7 +23,6 @@ from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.reasons import reasons_together
 from slackwater.runners.spark.shard.shard import Shard
-from slackwater.runners.spark.wire.packed_rows import CLOCK
 from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
 from slackwater.testing.oracles.heartbeats.strategies import simulations, systems
 
@@ -110,9 +109,8 @@ class Shards:
 
     def _packed(self, now: int, rows: pa.Table) -> list[Any]:
         (pack,) = packs_of(self.plan, chunk_rows=7)
-        clocked = rows.append_column(CLOCK, pa.array([now] * rows.num_rows, pa.int64())) if pack.by_clock else rows
-        parts = enumerate(cut(clocked, self._rng, 2))
-        return [one for task, part in parts for one in pack.packed(task, part.to_batches())]
+        parts = enumerate(cut(rows, self._rng, 2))
+        return [one for task, part in parts for one in packed_at(now, pack, part, task)]
 
     def _shuffled(self, packed: list[Any]) -> dict[int, Arrivals]:
         arrivals = {key: Arrivals() for key in self.shards}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from without_spark import Segments, all_outputs, cut, cut_at
+from without_spark import Segments, all_outputs, cut, cut_at, packed_at
 
 import slackwater as sw
 from slackwater.operators.heartbeats.arrival_statistics import ArrivalStatistics
@@ -24,7 +24,6 @@ from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.reasons import reasons_together
 from slackwater.runners.spark.shard.shard import Shard
-from slackwater.runners.spark.wire.packed_rows import CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,9 +71,7 @@ def _in_shards(plan: ShardPlan, rounds: Sequence[Round], rng: Random, *, store: 
     (pack,) = packs_of(plan, chunk_rows=7)
     given: dict[str, list[Any]] = {output: [] for output in plan.outputs}
     for now, rows in rounds:
-        clocked = rows.append_column(CLOCK, pa.array([now] * rows.num_rows, pa.int64())) if pack.by_clock else rows
-        parts = enumerate(cut(clocked, rng, 2))
-        packed = [one for task, part in parts for one in pack.packed(task, part.to_batches())]
+        packed = [one for task, part in enumerate(cut(rows, rng, 2)) for one in packed_at(now, pack, part, task)]
         for key, shard in shards.items():
             before = segments[key].stored(shard) if store else None
             released = _micro_batch(shard, key, packed, rng)
@@ -330,7 +327,7 @@ def test_statistics_arrive_as_they_were_sent(groups: list[Any], ahead: list[Any]
     """Differences wrap at the ends of int64, and back again."""
     counted, rows = (np.array(some, dtype=np.int64).reshape(-1, 4).T.copy() for some in (groups, ahead))
     sent = ArrivalStatistics((b"a", b"", b"\xff"), now, counted, rows, by_time)
-    read = statistics_of_rows(statistics_as_rows(sent))
+    read = statistics_of_rows(statistics_as_rows(sent), now)
     assert (read.names, read.now, read.by_time) == (sent.names, sent.now, by_time)
     assert (read.groups.tolist(), read.perhaps_ahead.tolist()) == (sent.groups.tolist(), sent.perhaps_ahead.tolist())
 

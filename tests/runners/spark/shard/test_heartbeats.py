@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from without_spark import Segments, all_outputs, cut, cut_at, resharded
+from without_spark import Segments, all_outputs, cut, cut_at, packed_at, resharded
 
 import slackwater as sw
 from slackwater.errors import PlanError
@@ -22,7 +22,6 @@ from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.reasons import reasons_together
 from slackwater.runners.spark.shard.shard import Shard
-from slackwater.runners.spark.wire.packed_rows import CLOCK
 from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
 from slackwater.testing.oracles.heartbeats.strategies import simulations, systems
 
@@ -59,9 +58,7 @@ def _in_shards(
     given: dict[str, list[Any]] = {output: [] for output in plan.outputs}
     for now, rows in rounds:
         (pack,) = packs_of(plan, chunk_rows=7)
-        clocked = rows.append_column(CLOCK, pa.array([now] * rows.num_rows, pa.int64())) if pack.by_clock else rows
-        parts = enumerate(cut(clocked, rng, 2))
-        packed = [one for task, part in parts for one in pack.packed(task, part.to_batches())]
+        packed = [one for task, part in enumerate(cut(rows, rng, 2)) for one in packed_at(now, pack, part, task)]
         arrivals = {key: Arrivals() for key in shards}
         for row in rng.sample(packed, len(packed)):  # a shuffle keeps no order
             arrivals[row.shard].add(row)
@@ -392,8 +389,7 @@ def test_timers_let_out_what_silence_shows_to_be_complete() -> None:
     (pack,) = packs_of(plan)
     now, rows = _at([98, 99], now=100)
     arrivals = Arrivals()
-    clocked = rows.append_column(CLOCK, pa.array([now] * rows.num_rows, pa.int64()))
-    for packed in pack.packed(0, clocked.to_batches()):
+    for packed in packed_at(now, pack, rows):
         arrivals.add(packed)
     out = [batch.num_rows for _, batch in shard.on_micro_batch(arrivals, now)]
     looks = []
@@ -413,9 +409,8 @@ def test_timers_close_the_last_window_and_then_ring_no_more(shards: int) -> None
     running = {key: Shard(plan, timeout=5_000_000) for key in shard_keys(shards)}
     (pack,) = packs_of(plan)
     now, rows = _at([98, 99], now=100)
-    clocked = rows.append_column(CLOCK, pa.array([now] * rows.num_rows, pa.int64()))
     arrivals = {key: Arrivals() for key in running}
-    for packed in pack.packed(0, clocked.to_batches()):
+    for packed in packed_at(now, pack, rows):
         arrivals[packed.shard].add(packed)
     out = [batch for key, shard in running.items() for batch in shard.on_micro_batch(arrivals[key], now)]
     looks, came_out = [], []
@@ -440,8 +435,7 @@ def test_in_total_silence_a_stream_with_bounds_and_one_with_a_patience_wait_for_
     shard, arrivals, out = Shard(plan, timeout=5_000_000), Arrivals(), []
     for pack, pipeline in zip(packs_of(plan), plan.pipelines, strict=True):
         now, rows = _at([90 if pipeline.source.name == first else 500], now=505)
-        given = rows.append_column(CLOCK, pa.array([now], pa.int64())) if pack.by_clock else rows
-        for packed in pack.packed(0, given.to_batches()):
+        for packed in packed_at(now, pack, rows):
             arrivals.add(packed)
     out += [batch.num_rows for _, batch in shard.on_micro_batch(arrivals, now)]
     for _ in range(1_000):
@@ -463,7 +457,7 @@ def test_a_source_without_rows_is_silent_by_the_micro_batch_of_another() -> None
         now, rows = _at(seconds, now=when)
         arrivals = Arrivals()
         for pack in ways:
-            for packed in pack.packed(0, rows.append_column(CLOCK, pa.array([now], pa.int64())).to_batches()):
+            for packed in packed_at(now, pack, rows):
                 arrivals.add(packed)
         out.append(sum(batch.num_rows for _, batch in shard.on_micro_batch(arrivals)))
     assert out == [0, 2]

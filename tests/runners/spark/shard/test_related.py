@@ -11,7 +11,7 @@ from effort import FEWER
 from hypothesis import given
 from hypothesis import strategies as st
 from related_streams import PATIENT, ROWS, bounds_between, late_by_figure_2, name_of, tables_of
-from without_spark import Segments, all_outputs, cut_at
+from without_spark import Segments, all_outputs, cut_at, packed_at
 
 import slackwater as sw
 from slackwater.errors import PlanError
@@ -20,7 +20,6 @@ from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.shard import Shard
-from slackwater.runners.spark.wire.packed_rows import CLOCK
 from slackwater.testing.oracles.heartbeats.simulate import Sent, arrivals_of
 from slackwater.testing.oracles.heartbeats.strategies import simulations, systems
 
@@ -61,10 +60,8 @@ class _Shards:
         for pack, pipeline in zip(packs_of(self.plan, chunk_rows=7), self.plan.pipelines, strict=True):
             rows = tables.get(pipeline.source.name)
             if rows is not None and rows.num_rows:
-                clock = pa.array([now] * rows.num_rows, pa.int64())
-                clocked = rows.append_column(CLOCK, clock) if pack.by_clock else rows
-                for task, part in enumerate(cut_at(clocked, [self.rng.randint(0, rows.num_rows)])):
-                    packed += list(pack.packed(task, part.to_batches()))
+                for task, part in enumerate(cut_at(rows, [self.rng.randint(0, rows.num_rows)])):
+                    packed += packed_at(now, pack, part, task)
         arrivals = {key: Arrivals() for key in self.shards}
         for row in self.rng.sample(packed, len(packed)):
             arrivals[row.shard].add(row)

@@ -11,7 +11,7 @@ import pytest
 from effort import FEWER
 from hypothesis import given
 from hypothesis import strategies as st
-from without_spark import Segments, all_outputs, cut
+from without_spark import Segments, all_outputs, cut, packed_at
 
 import slackwater as sw
 from slackwater.errors import PlanError
@@ -20,7 +20,6 @@ from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
 from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.shard import Shard
-from slackwater.runners.spark.wire.packed_rows import CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,8 +102,7 @@ def _in_shards(
     segments = {key: Segments() for key in running}
     given = Counter[str]()
     for now, rows in rounds:
-        clocked = rows.append_column(CLOCK, pa.array([now] * rows.num_rows, pa.int64()))
-        packed = [one for task, part in enumerate(cut(clocked, rng, 2)) for one in pack.packed(task, part.to_batches())]
+        packed = [one for task, part in enumerate(cut(rows, rng, 2)) for one in packed_at(now, pack, part, task)]
         arrivals = {key: Arrivals() for key in running}
         for row in rng.sample(packed, len(packed)):  # a shuffle keeps no order
             arrivals[row.shard].add(row)
@@ -154,8 +152,7 @@ def test_timers_let_go_what_nobody_can_send_any_more() -> None:
     (pack,) = packs_of(plan)
     rows = pa.table({"at": [99 * _SECOND, 100 * _SECOND], "k": ["a", "a"], "replica": ["blue", "blue"]}).cast(_ROWS)
     arrivals, now = Arrivals(), 100 * _SECOND
-    clocked = rows.append_column(CLOCK, pa.array([now, now], pa.int64()))
-    for row in pack.packed(0, clocked.to_batches()):
+    for row in packed_at(now, pack, rows):
         arrivals.add(row)
     out = [row for _, released in shard.on_micro_batch(arrivals, now) for row in released["at"].to_pylist()]
     looks = []

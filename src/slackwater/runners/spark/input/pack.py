@@ -77,8 +77,13 @@ class Pack:
 
     @property
     def by_clock(self) -> bool:
-        """Whether rows come with the timestamp of their micro-batch, in a column CLOCK behind all others."""
+        """Whether rows arrive by the clock: then Spark adds the timestamp of their micro-batch to what is packed."""
         return self.heartbeats is not None and self.heartbeats.arrived is None
+
+    @property
+    def needs_clock(self) -> bool:
+        """Whether rows come with that timestamp, in a column CLOCK behind all others: they may be ahead of it."""
+        return self.by_clock and self.heartbeats is not None and self.heartbeats.ahead is not None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row per shard and chunk, then the statistics."""
@@ -133,7 +138,7 @@ class Pack:
             yield from self._events(batches)
             return
         clock = _Clock()
-        for events in self._events(clock.taken_from(batches) if self.by_clock else batches):
+        for events in self._events(clock.taken_from(batches) if self.needs_clock else batches):
             counted.add(events, clock.now)
             yield events
 

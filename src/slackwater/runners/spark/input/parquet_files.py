@@ -27,8 +27,8 @@ from slackwater.errors import PlanError, SourceFailed, message
 from slackwater.runners.spark.compatibility import require_known_session
 from slackwater.runners.spark.input.file_openers import ByArrow, opener_of
 from slackwater.runners.spark.input.file_source_options import require_known_options
-from slackwater.runners.spark.source import SparkFeed, columns_in_arrow, with_clock
-from slackwater.runners.spark.wire.packed_rows import CLOCK, PACKED_SPARK
+from slackwater.runners.spark.source import SparkFeed, columns_in_arrow, in_map_tasks
+from slackwater.runners.spark.wire.packed_rows import CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,9 +92,8 @@ class ParquetFiles(SparkFeed):
     def packed(self, pack: Pack, pipeline: InputPipeline) -> DataFrame:
         """The rows, packed; no step is left to Spark, for it does not see them."""
         assert self.frame is not None
-        return with_clock(self.frame, pack).mapInArrow(
-            PackFiles(pack, columns_read(pipeline.source.schema, pipeline.steps), self.opener), PACKED_SPARK
-        )
+        work = PackFiles(pack, columns_read(pipeline.source.schema, pipeline.steps), self.opener)
+        return in_map_tasks(self.frame, pack, work)
 
 
 def columns_read(schema: EventSchema, steps: Sequence[StepNode]) -> frozenset[str]:
@@ -126,7 +125,7 @@ class PackFiles:
                 content = batch.column(1)[number] if self.opener.takes_contents else None
                 file = RowsOfFile(path, self.pack.schema.read_from, self.columns, opener=self.opener, content=content)
                 rows = file.batches(self.pack.chunk_rows)
-                yield from _clocked(rows, clocks[0]) if self.pack.by_clock else rows
+                yield from _clocked(rows, clocks[0]) if self.pack.needs_clock else rows
 
 
 def _clocked(batches: Iterable[pa.RecordBatch], now: pa.Scalar) -> Iterator[pa.RecordBatch]:

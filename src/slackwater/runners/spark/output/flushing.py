@@ -29,7 +29,7 @@ AT_END: Final = "flush"
 _ASKED: Final = "shard long"
 _PACKED: Final = (
     *("shard", "CAST(-1 AS INT) AS pipeline", "0L AS task", f"CAST({FLUSH} AS LONG) AS number"),
-    *("0L AS rows", "0L AS high_water", "CAST(NULL AS BINARY) AS body"),
+    *("0L AS rows", "0L AS high_water", "CAST(NULL AS BINARY) AS body", "0L AS now"),
 )
 """A packed row that asks a shard to give out what it holds."""
 

@@ -55,7 +55,7 @@ class Arrivals:
             self.high_water[row.pipeline] = max(self.high_water.get(row.pipeline, BEGINNING), row.high_water)
             if row.number == ARRIVED:
                 assert row.body is not None
-                counted = statistics_of_rows(from_buffer(row.body))
+                counted = statistics_of_rows(from_buffer(row.body), row.now)
                 self._arrived.setdefault(row.pipeline, []).append(counted)
             elif row.body is not None:
                 add_spans(self.replicas.setdefault(row.pipeline, {}), spans_of_bytes(row.body))

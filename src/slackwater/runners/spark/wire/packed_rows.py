@@ -15,6 +15,7 @@ import pyarrow as pa
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import no_columns
 from slackwater.operators.replicas.replica_names import ReplicaName, Span
+from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer, to_buffer
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from numpy.typing import NDArray
-
-    from slackwater.progress.instants import Instant
 
 PACKED: Final = pa.schema({
     "shard": pa.int64(), "pipeline": pa.int32(), "task": pa.int64(), "number": pa.int64(),
@@ -34,6 +33,8 @@ PACKED: Final = pa.schema({
 PACKED_SPARK: Final = "shard long, pipeline int, task long, number long, rows long, high_water long, body binary"
 """The same in Spark's words."""
 
+NOW: Final = "now"
+"""The column that Spark adds to packed rows: the timestamp of their micro-batch, where arrivals go by the clock."""
 
 _OTHER_TIMES: Final = 3
 """Columns that an event may have beside its start: its end, and what it is and its end before, if it is a change."""
@@ -48,7 +49,7 @@ ARRIVED: Final = -3
 """The number of a packed row with the statistics of a task by source and arrival, instead of those of its rows."""
 
 CLOCK: Final = "slackwater clock"
-"""The last column of rows whose arrival the clock says: the timestamp of their micro-batch, in microseconds."""
+"""The last column of rows that may be ahead of the clock: the timestamp of their micro-batch, in microseconds."""
 
 
 class PackedRow(NamedTuple):
@@ -68,6 +69,9 @@ class PackedRow(NamedTuple):
 
     body: bytes | None
     """The events; of statistics the times of each replica, or the arrivals of each source, where there are such."""
+
+    now: Instant = BEGINNING
+    """The timestamp of its micro-batch, which Spark adds; BEGINNING where rows do not arrive by the clock."""
 
 
 def spans_as_bytes(replicas: Mapping[ReplicaName, Span]) -> bytes:
