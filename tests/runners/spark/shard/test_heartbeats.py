@@ -196,6 +196,22 @@ def test_by_the_clock_a_micro_batch_is_one_instant_in_every_shard(
     assert _in_shards(plan, rounds, rng, store=store) == expected
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_rows_at_heartbeats_break_bounds_in_any_shard(shards: int) -> None:
+    """Of the source that is complete the furthest and of another; those next to them do not, nor others' rows there."""
+    first = [(0, 0, 10), (0, 1, 20)]  # so that source 0 is complete up to 10, and source 1 up to 20
+    for time, who in ((9, 0), (10, 0), (19, 1), (20, 1), (20, 0), (15, 0), (15, 1)):
+        rounds = [(1, _table(first)), (2, _table([(0, who, time), (0, 0, 99)]))]
+
+        def build(stream: sw.DisorderedStream) -> Any:
+            return stream.deduplicate(on="n", within=0, bounds=sw.Bounds.in_order() & sw.Bounds.lull("1d"))
+
+        expected = _in_process(build, rounds, origin="who")
+        plan = _plan(build(sw.stream(sw.PushSource(_ROWS), time="at", origin="who")), shards)
+        assert _in_shards(plan, rounds, Random(1), store=False) == expected
+        assert expected.broken == (time < (10, 20)[who])
+
+
 def _rounds_at(table: pa.Table, instants: Sequence[int]) -> list[Round]:
     """The rows that had arrived by each instant."""
     rounds, before, landed = [], -1, table["landed"].to_pylist()
