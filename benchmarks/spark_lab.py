@@ -145,6 +145,7 @@ class Session:
 
 
 NOWHERE = FolderSink("nowhere", format="noop")
+NOWHERE_ELSE = FolderSink("nowhere else", format="noop")
 NOW = {"availableNow": True}
 
 

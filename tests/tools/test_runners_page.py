@@ -24,7 +24,7 @@ _TOOL = Path(__file__).parents[2] / "tools" / "runners"
 
 _MADE_BY_REWRITES = {
     *("AssignPanes", "ChangesInShards", "HeartbeatsInShards", "Hold", "PreaggregatedRows", "ProgressOnly"),
-    *("PunctuateGroups", "RelatedInShards", "ReplicaHeartbeats", "SelectRead"),
+    *("PunctuateGroups", "PunctuateUnlessSummedUp", "RelatedInShards", "ReplicaHeartbeats", "SelectRead"),
 }
 """Steps, and parts of steps, that nobody writes: those whose place they take are asked about."""
 

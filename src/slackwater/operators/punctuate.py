@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from slackwater.columns.inline_punctuations import insert_punctuations, split_punctuations
+from slackwater.errors import RunError, message
 from slackwater.events.batch import EventBatch
 from slackwater.kernels.progress.split_by_lateness import NEVER, NO_GRID, Stretches, bands_of, follow, rows_of
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
@@ -187,13 +188,37 @@ class PunctuateOperator(Operator[PunctuateState]):
         reached = max(self._state.high_water, high_water)
         return self._go_on(replace(self._state, high_water=reached, punctuated_high_water=reached, rows_since=0))
 
+    def in_time_from(self) -> Instant:
+        """The time from which on no row that comes before the next instant is late."""
+        return self._bound(self._state, int(self._patiences[-1]))
+
+    def on_groups(self, groups: EventBatch, since: Instant) -> Emission:
+        """Send groups to their bands whose rows were summed up elsewhere; none of these was before `since`.
+
+        That they are in time must be certain: a late row is to be seen, and nobody can take it out of a sum again.
+        """
+        assert self._preaggregate is not None, "groups come only where rows become groups"
+        if since < self.in_time_from():
+            raise self._summed_up_late(since)
+        state, count = self._state, len(self._patiences)
+        bounds = np.array([[self._bound(state, patience) for patience in self._patiences.tolist()]])
+        bands = bands_of(groups.start, Stretches(_NO_ROWS_BEFORE, bounds, behind=True))
+        return _emission([(of_band,) for of_band in self._preaggregate.split(groups, bands, count)])
+
+    def _summed_up_late(self, since: Instant) -> RunError:
+        show = self._schema.time.show
+        facts = {"complete before": show(self.in_time_from()), "oldest of the rows": show(since)}
+        hint = "nothing is lost: start the query again, which reads these rows anew"
+        return RunError(message(f"step {self._step!r} got a sum of rows that may be late", facts, hint))
+
     def _go_on(self, state: PunctuateState) -> Emission:
         """Remember that something was reached though no rows came, and punctuate the bands that it lets go on."""
         before, self._state = self._state, state
         bounds = [
             (self._bound(before, patience), self._bound(state, patience)) for patience in self._patiences.tolist()
         ]
-        none = EventBatch.inserts(self._schema.no_rows, _NO_ROWS)
+        of_rows = EventBatch.inserts(self._schema.no_rows, _NO_ROWS)
+        none = of_rows if self._preaggregate is None else self._preaggregate.no_groups
         return _emission([(none.punctuation(now) if now > then else none,) for then, now in bounds])
 
     def punctuate(self, bound: Instant) -> Emission:
@@ -331,6 +356,8 @@ class PunctuateOperator(Operator[PunctuateState]):
 
 
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+_NO_ROWS_BEFORE: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+"""Where the only stretch of a batch begins."""
 
 
 _Batches: TypeAlias = tuple[EventBatch, ...]

@@ -229,8 +229,8 @@ class DisorderedStream(EventStream):
         part of the events, and `merge` puts the results of two parts together.
 
         Answers have a column `band`: of two for the same window and key, the one of the greater band replaces the
-        other. Rows too late for the last patience are treated as by sort(). On Spark it is cheaper to drop them: then
-        rows of tumbling windows are summed up where they are read, and only sums are moved.
+        other. Rows too late for the last patience are treated as by sort(). On Spark rows of tumbling windows are
+        summed up where they are read, and sums are moved: all rows, or, if late ones are wanted, those that cannot be.
 
         - `patiences`: how long each stream waits, the shortest first; `every` and `late` are those of sort().
         - `bounds`, `ahead`: those of sort(). What they prove to be complete no stream waits for, however patient it is.

@@ -10,6 +10,7 @@ import pyarrow as pa
 import slackwater as sw
 from slackwater.operators.emission import LATE
 from slackwater.plan.node import SideOutput, SourceNode, diverting_steps, walk
+from slackwater.progress.instants import FOREVER
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
@@ -18,7 +19,11 @@ from slackwater.runners.spark.shard.resharding import split_snapshot, unite_snap
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.shard.shard_state import codec_of
 from slackwater.runners.spark.state.segment_store import Head, SegmentsInMemory, SegmentStore
+<<<<<<< HEAD
 from slackwater.runners.spark.wire.packed_rows import CLOCK
+=======
+from slackwater.runners.spark.wire.late_bounds import LateBounds
+>>>>>>> e107873 (Rows that cannot be late are summed up where they are read)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -105,6 +110,7 @@ class Segments(SegmentsInMemory):
         return SegmentStore.load(codec, self, head, {})[1]
 
 
+<<<<<<< HEAD
 def packed_at(now: int, pack: Pack, rows: pa.Table, task: int = 0) -> list[PackedRow]:
     """The rows of a task, packed in a micro-batch with this timestamp, which Spark adds where it is asked for."""
     clocked = rows.append_column(CLOCK, pa.array([now] * rows.num_rows, pa.int64())) if pack.needs_clock else rows
@@ -114,12 +120,27 @@ def packed_at(now: int, pack: Pack, rows: pa.Table, task: int = 0) -> list[Packe
 
 def packed_by_tasks(plan: ShardPlan, turn: Sequence[pa.Table], rng: Random) -> list[PackedRow]:
     """The rows of each way in, packed by two tasks in small chunks."""
+=======
+def packed_by_tasks(
+    plan: ShardPlan, turn: Sequence[pa.Table], rng: Random, announced: Sequence[int] | None = None
+) -> list[PackedRow]:
+    """The rows of each way in, packed by two tasks in small chunks.
+
+    Where it is announced from when on rows are in time, some tasks do not hear of it, and some hear of a later time.
+    """
+>>>>>>> e107873 (Rows that cannot be late are summed up where they are read)
     return [
         packed
         for pack, rows in zip(packs_of(plan, chunk_rows=7), turn, strict=True)
         for task, part in enumerate(cut(rows, rng, 2))
-        for packed in pack.packed(task, part.to_batches())
+        for packed in pack.packed(task, part.to_batches(), _heard(announced, pack.pipeline, rng))
     ]
+
+
+def _heard(announced: Sequence[int] | None, way: int, rng: Random) -> int:
+    return (
+        FOREVER if announced is None else rng.choice([FOREVER, *[announced[way]] * 2, min(announced[way] + 7, FOREVER)])
+    )
 
 
 def resharded(then: ShardPlan, shards: Mapping[int, Shard]) -> dict[int, Shard]:
@@ -148,6 +169,7 @@ def in_shards(
 ) -> Iterator[Round]:
     """The same, from shards; between two rounds each is stored and made anew, if it is to be.
 
+    Tasks that pack rows hear what the driver knows, as far as they listen.
     There are cuts for each way into the shards, in their order. After each round the next of some later plans goes on,
     which have other numbers of shards.
     """
@@ -155,14 +177,17 @@ def in_shards(
     shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
     segments = {key: Segments() for key in shards}
     given: Round = {output: [] for output in plan.outputs}
-    for turn in zip(*cuts, strict=True):
+    bounds = LateBounds("", plan.shards, len(plan.pipelines), is_new=True)
+    for number, turn in enumerate(zip(*cuts, strict=True)):
         arrivals = {key: Arrivals() for key in shards}
-        packed = packed_by_tasks(plan, turn, rng)
+        packed = packed_by_tasks(plan, turn, rng, bounds.known_in(number))
         for row in rng.sample(packed, len(packed)):  # a shuffle keeps no order
             arrivals[row.shard].add(row)
         for key, shard in shards.items():
             for output, released in shard.on_micro_batch(arrivals[key]):
                 given[output] += released.to_pylist()
+        bounds.learn(number, {key: shard.in_time_from() for key, shard in shards.items()})
+        for key, shard in shards.items():
             if store:
                 shards[key] = Shard(plan, segments[key].stored(shard))
         yield _taken(given)
@@ -170,6 +195,7 @@ def in_shards(
         if then is not None:
             plan, shards = then, resharded(then, shards)
             segments = {key: Segments() for key in shards}
+            bounds = LateBounds("", plan.shards, len(plan.pipelines), is_new=False)
     for shard in shards.values():
         for output, released in shard.flush():
             given[output] += released.to_pylist()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from slackwater.events.batch import EventBatch
+from slackwater.kernels.progress.split_by_lateness import rows_of
 from slackwater.progress.instants import BEGINNING
 
 if TYPE_CHECKING:
@@ -35,12 +36,23 @@ class Preaggregate:
     groups: GroupRows
     window_size: Duration
 
+    @property
+    def no_groups(self) -> EventBatch:
+        """What a band gets where there are none for it."""
+        return EventBatch.inserts(self.groups.schema.no_rows, _NO_TIMES, _NO_TIMES)
+
+    def split(self, groups: EventBatch, bands: NDArray[np.int16], number: int) -> list[EventBatch]:
+        """The groups of each band, where they come as such; all bands are among the first, so many."""
+        if not bands.any():
+            return [groups, *[self.no_groups] * (number - 1)]
+        return [groups.take_rows(rows_of(band, bands)) for band in range(number)]
+
     def by_band(self, rows: EventBatch, bands: NDArray[np.int16] | None, number: int) -> list[EventBatch]:
         """The groups of each band, in order of interval. Without `bands` all rows are of the first one.
 
         Rows of further bands are left out.
         """
-        none = EventBatch.inserts(self.groups.schema.no_rows, _NO_TIMES, _NO_TIMES)
+        none = self.no_groups
         if bands is not None and bands.max(initial=0) >= number and self._may_fail(rows):
             on_time = np.flatnonzero(bands < number)
             rows, bands = rows.take_rows(on_time), bands[on_time]

@@ -3,6 +3,8 @@
 written      rows ──> punctuate ──> tumbling ──> in_bands
 in process   rows ──> punctuate (windows, groups) ──> in_bands          rows are not gathered for each band
 on Spark     rows ──> tumbling ──> preaggregate ──> punctuate ──> in_bands    groups travel, not rows
+             rows ──┬──────── those that may be late ─────────> punctuate (windows, groups) ──> in_bands
+                    └─> tumbling ──> preaggregate ──> the others ──┘
 """
 
 from __future__ import annotations
@@ -79,6 +81,16 @@ class PunctuateGroups(Punctuate):
             self.windows,
             preaggregate=Preaggregate(steps, self.rows_to_groups.groups, self.windows.size),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class PunctuateUnlessSummedUp(PunctuateGroups):
+    """The same where rows that cannot be late come as groups already: they are summed up where they are read."""
+
+    def reason(self) -> str:
+        """Which rows travel."""
+        when = Punctuate.reason(self)
+        return f"{when}; rows that cannot be late are summed up where they are read, the others here"
 
 
 @dataclass(frozen=True, eq=False)

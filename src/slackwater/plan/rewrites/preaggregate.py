@@ -2,9 +2,10 @@
 
 Where a whole window is late or not, all rows of a group that arrive together are in time for the same bands: the start
 of their window decides for which. So rows may be summed up before they are split by lateness, whatever becomes of late
-ones, and groups are split; rows need not be gathered for each band. Where the rows of a micro-batch arrive together and
-late ones are dropped, rows may even be summed up where they are read, so that only groups travel; who
-wants to see late rows needs the rows.
+ones, and groups are split; rows need not be gathered for each band. Where the rows of a micro-batch arrive together
+they may even be summed up where they are read, so that groups travel, and not rows: all of them where late ones are
+dropped. Who wants to see late rows needs rows; then those are summed up that cannot be late, which is known once the
+micro-batch before is done.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from slackwater.plan.nodes.bands import BandedAggregate, outputs_of
 from slackwater.plan.nodes.by_origin import AggregateByOrigin
 from slackwater.plan.nodes.heartbeats import Heartbeats
 from slackwater.plan.nodes.ordering import Punctuate
-from slackwater.plan.nodes.preaggregating import PreaggregatedRows, PunctuateGroups, RowsToGroups
+from slackwater.plan.nodes.preaggregating import (
+    PreaggregatedRows,
+    PunctuateGroups,
+    PunctuateUnlessSummedUp,
+    RowsToGroups,
+)
 from slackwater.plan.nodes.rows import AssignWindow, Select
 from slackwater.plan.rewrites.transform import readers_of
 from slackwater.policies.late import LateAction
@@ -62,21 +68,38 @@ def preaggregate(placement: Placement, *roots: Node) -> list[Node]:
 
 
 def _before_bands(node: BandedAggregate, step: Punctuate, rows: Node) -> BandedAggregate:
+    return _of_groups(node, step, rows, PunctuateGroups, counted=False)
+
+
+def _of_groups(
+    node: BandedAggregate, step: Punctuate, rows: Node, kind: type[PunctuateGroups], *, counted: bool
+) -> BandedAggregate:
+    """The aggregate behind a step that takes rows and gives groups."""
     steps = _steps_behind(node)
-    groups = GroupRows(steps[-1].schema, node.keys, node.aggregates, node.verb, counted=False)
+    groups = GroupRows(steps[-1].schema, node.keys, node.aggregates, node.verb, counted=counted)
     chosen = {one.name: getattr(step, one.name) for one in fields(step)}
-    splitting = PunctuateGroups(**{**chosen, "input": rows}, rows_to_groups=RowsToGroups(steps, groups))
+    splitting = kind(**{**chosen, "input": rows}, rows_to_groups=RowsToGroups(steps, groups))
     return replace(node, bands=tuple(outputs_of(splitting, len(node.bands))), groups=groups)
 
 
 def _map_side(node: BandedAggregate, step: Punctuate, rows: Node) -> BandedAggregate | None:
-    if step.late.action is not LateAction.DROPPED or _has_heartbeats(step):
+    if _has_heartbeats(step):
         return None
+    if step.late.action is not LateAction.DROPPED:
+        if _computed_key(node) is not None:
+            return None
+        return _of_groups(node, step, rows, PunctuateUnlessSummedUp, counted=True)
     for one in _steps_behind(node):
         rows = one.with_inputs(rows)
     summed_up = PreaggregatedRows(rows, node.keys, node.aggregates)
     splitting = replace(step, input=summed_up, event_count_column=summed_up.groups.event_count_column)
     return replace(node, bands=tuple(outputs_of(splitting, len(node.bands))), groups=summed_up.groups)
+
+
+def _computed_key(node: BandedAggregate) -> str | None:
+    """A key that rows have not got under its name; None if they have all. By keys rows and groups find one shard."""
+    steps = _steps_behind(node)
+    return next((key for key in node.keys if any(one.column_inputs(key) != [(one.input, key)] for one in steps)), None)
 
 
 def _steps_behind(node: BandedAggregate) -> tuple[AssignWindow | Select, ...]:
@@ -132,8 +155,8 @@ def why_not_map_side(*roots: Node) -> list[str]:
             why = _why_rows(node, step, readers)
             if why is None and _has_heartbeats(step):
                 why = "bounds follow the arrivals of rows, and not of groups"
-            elif why is None and isinstance(step, Punctuate):
-                why = f"late rows are {step.late} one by one; with late=Late.drop() groups would be moved, not rows"
+            elif why is None:
+                why = f"its key {_computed_key(node)} is computed behind the window; compute it before"
             reasons.append(f"{node.line}: {why}")
     return reasons
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from slackwater.operators.emission import DIVERTED
 from slackwater.plan.explain import Drawing, facts_of, runs_once
 from slackwater.plan.node import SourceNode, walk
+from slackwater.plan.nodes.aggregating import summed_up_in_words
 from slackwater.plan.rewrites.preaggregate import why_not_map_side
 from slackwater.runners.spark.output.sinks import FEW_BYTES
 from slackwater.runners.spark.planning.shard_count import cores_of
@@ -43,6 +44,12 @@ _JOBS: Final = (
     "folder of Parquet files nor a table; one for everything while one folder alone gets more"
 )
 """What Spark does for a micro-batch."""
+
+_UNLESS_LATE: Final = (
+    "on the map side, rows that cannot be late after the micro-batch before; those that may be, and all rows of the "
+    "first micro-batch after a restart, in shards"
+)
+"""Where rows are summed up if late ones are to be seen."""
 
 _SEVERAL: Final = 2
 """Shards of a plan that is explained where nobody knows how many there will be."""
@@ -102,10 +109,13 @@ def _shards(plan: ShardPlan, *, known: bool, asked: bool) -> str:
 def _summed_up(plan: ShardPlan) -> str:
     """Where rows are summed up before the shuffle, and why not where they are not."""
     groups = [pipeline.summed_up.details() for pipeline in plan.pipelines if pipeline.summed_up is not None]
+    beside = [one.groups_beside_rows for one in plan.pipelines]
+    mixed = [summed_up_in_words(one.aggregates, one.keys) for one in beside if one is not None]
     reasons = why_not_map_side(*plan.outputs.values())
-    if not groups and not reasons:
+    if not groups and not mixed and not reasons:
         return "nothing is aggregated: rows are shuffled to shards as they are"
     parts = [f"on the map side, before groups are moved to shards: {'; '.join(groups)}"] if groups else []
+    parts += [f"{_UNLESS_LATE}: {'; '.join(mixed)}"] if mixed else []
     parts += (
         [f"after the shuffle, in shards, with no partial aggregation before: {'; '.join(reasons)}"] if reasons else []
     )

@@ -45,6 +45,7 @@ from slackwater.runners.spark.shard.unopened_host import unopened
 from slackwater.runners.spark.source import SparkFeed
 from slackwater.runners.spark.storage.places import place_of
 from slackwater.runners.spark.wire.chunks import CHUNK_ROWS
+from slackwater.runners.spark.wire.late_bounds import LateBounds, setting_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -122,18 +123,16 @@ def start_together(
     run = replace(run, given=shards, fixed=why_fixed(plan, timeout=longest_silence))
     _refuse_states(plan, longest_silence)
     flush = None if at_end is None else Flush(session, run.checkpoint.address, plan.shards)
-    packed = _packed(plan, chunk_rows)
-    if flush is not None:
-        flush.prepare()
-        packed = packed.union(flush.rows())
+    bounds = _late_bounds(plan, run)
+    packed = _with_flush(_packed(plan, chunk_rows, bounds), flush)
     calendar = all(root.schema.calendar for root in roots)
     released = observed(_hosted(plan, packed, longest_silence), run, calendar=calendar)
     run.write(session)
     remove_earlier(session, run)
     grant(session, run)
-    owned = [replace(binding, sink=claim.take(session)) for binding, claim in zip(bindings, claims, strict=True)]
     called = name or _name_of(plan, run.query)
-    outputs = WriteOutputs(owned, run, called, with_timers=longest_silence is not None)
+    owned = [replace(binding, sink=claim.take(session)) for binding, claim in zip(bindings, claims, strict=True)]
+    outputs = WriteOutputs(owned, run, called, with_timers=longest_silence is not None, late_bounds=bounds)
     if longest_silence is not None:
         plan_micro_batch(session, run)
     partitions = str(session.conf.get(PARTITIONS))
@@ -190,7 +189,7 @@ def to_frame(
         facts, hint = {"timeout": timeout}, "leave timeout= out: all that is held comes at the end"
         raise PlanError(message("timeout= means nothing for a batch DataFrame", facts, hint))
     refuse_lost_rows(plan)
-    packed = _packed(plan, chunk_rows)
+    packed = _packed(plan, chunk_rows, nothing_is_late=not frames[0].isStreaming)
     if frames[0].isStreaming:
         require_settings(session, plan.wanted_shards)
         released = _hosted(plan, packed, longest_silence)
@@ -229,6 +228,13 @@ def _refuse_states(plan: ShardPlan, timeout: Duration | None) -> None:
     codec = codec_of(plan)
     for state in Shard(plan, timeout=timeout).snapshot().values():
         codec.form_of(state, numbers_of=lambda leaf: (id(leaf),))
+
+
+def _late_bounds(plan: ShardPlan, run: Run) -> LateBounds | None:
+    """What lets the tasks that pack know how late a row may be, where they want to."""
+    if all(pipeline.groups_beside_rows is None for pipeline in plan.pipelines):
+        return None
+    return LateBounds(setting_of(run), plan.shards, len(plan.pipelines), is_new=not run.before and not run.log)
 
 
 def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> DataFrame:
@@ -369,11 +375,23 @@ def _sinks_of_diverted(
 # ---- the frames ------------------------------------------------------------------------------------------------------
 
 
-def _packed(plan: ShardPlan, chunk_rows: int | None) -> DataFrame:
+def _packed(
+    plan: ShardPlan, chunk_rows: int | None, bounds: LateBounds | None = None, *, nothing_is_late: bool = False
+) -> DataFrame:
     """The rows of all ways in, packed for the shards."""
-    ways = zip(packs_of(plan, chunk_rows or CHUNK_ROWS), plan.pipelines, strict=True)
+    announced_by = None if bounds is None else bounds.setting
+    packs = packs_of(plan, chunk_rows or CHUNK_ROWS, announced_by, nothing_is_late=nothing_is_late)
+    ways = zip(packs, plan.pipelines, strict=True)
     packed = [_feed_of(pipeline.source).packed(pack, pipeline) for pack, pipeline in ways]
     return reduce(lambda one, other: one.union(other), packed)
+
+
+def _with_flush(packed: DataFrame, flush: Flush | None) -> DataFrame:
+    """Packed rows, and those that ask for a flush, where there is to be one."""
+    if flush is None:
+        return packed
+    flush.prepare()
+    return packed.union(flush.rows())
 
 
 def _columns(plan: ShardPlan, session: SparkSession) -> dict[str, StructType]:

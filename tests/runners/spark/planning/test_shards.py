@@ -57,6 +57,8 @@ _SUMS: dict[str, Any] = {
     "top": sw.top_k("n", 2),
 }
 
+_SUMS_OF_ROWS: dict[str, Any] = {name: what if name != "m" else sw.sum("n") for name, what in _SUMS.items()}
+
 PLANS: dict[str, Callable[[_Streams], Sequence[Any]]] = {
     "sort": lambda s: [_sorted(s[0])],
     "where, select and sort": lambda s: [_sorted(s[0].where(nw.col("n") % 3 > 0).select("k", m=nw.col("n") + 1))],
@@ -111,6 +113,20 @@ PLANS: dict[str, Callable[[_Streams], Sequence[Any]]] = {
         .select("k", "x", "n", m=nw.col("n") * 2)
         .group_by("k")
         .in_bands(2, 6, every=_BATCH, late=sw.Late.drop(), **_SUMS)
+    ),
+    "bands of sums, late rows seen": lambda s: list(
+        s[0]
+        .tumbling(5, offset=2)
+        .select("k", "x", "n", m=nw.col("n") * 2)
+        .group_by("k", "x")
+        .in_bands(2, 6, every=_BATCH, count=sw.count(), most=sw.max("m"), top=sw.top_k("n", 2))
+    ),
+    "bands of sums, late rows moved": lambda s: list(
+        s[0].tumbling(5).group_by("k").in_bands(2, 6, every=_BATCH, late=sw.Late.adjust(), **_SUMS_OF_ROWS)
+    ),
+    "one count of all, late rows seen": lambda s: list(s[0].tumbling(7).in_bands(3, 8, every=_BATCH, n=sw.count())),
+    "bands of a key that is computed": lambda s: list(
+        s[0].tumbling(5).select(k=nw.col("n") * 2).group_by("k").in_bands(2, 6, every=_BATCH, n=sw.count())
     ),
     "one count of all, late rows dropped": lambda s: list(
         s[0].tumbling(7).in_bands(3, every=_BATCH, late=sw.Late.drop(), n=sw.count())

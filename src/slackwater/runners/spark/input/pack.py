@@ -1,8 +1,9 @@
 """Pack: rows of a task become one Spark row per shard and chunk.
 
 Rows without a time count among the rows only: UNTIMED is less than every time. Where groups of rows are all that is
-asked for, rows are summed up before they are packed (`preaggregate.py`). Where bounds are given, what arrived is
-counted by source before any step: a source whose rows a filter drops is not silent.
+asked for, rows are summed up before they are packed (`preaggregate.py`): all of them, or those that cannot be late.
+Where bounds are given, what arrived is counted by source before any step: a source whose rows a filter drops is not
+silent.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from slackwater.events.changes import ChangeSchema
 from slackwater.operators.heartbeats.arrival_statistics import CountArrivals
 from slackwater.operators.heartbeats.sent_statistics import statistics_as_rows
 from slackwater.operators.replicas.replica_names import ReplicaName, ReplicaNames, Span
-from slackwater.progress.instants import BEGINNING, Instant
+from slackwater.plan.nodes.preaggregating import PunctuateUnlessSummedUp
+from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.runners.spark.failures import with_users_lines
 from slackwater.runners.spark.input.partitioner import Partitioner
-from slackwater.runners.spark.input.preaggregate import MapSideGroups
+from slackwater.runners.spark.input.preaggregate import MapSideGroups, Part, parts
+from slackwater.runners.spark.input.row_steps import RowSteps
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.wire.arrow_bytes import to_buffer
 from slackwater.runners.spark.wire.chunks import CHUNK_ROWS, in_chunks, places_of_chunks
+from slackwater.runners.spark.wire.late_bounds import announced_in_time_from
 from slackwater.runners.spark.wire.packed_rows import (
     ARRIVED,
     PACKED,
@@ -43,7 +47,7 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
     from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
     from slackwater.plan.node import StepNode
-    from slackwater.runners.spark.planning.shard_plan import ShardPlan
+    from slackwater.runners.spark.planning.shard_plan import InputPipeline, ShardPlan
 
 
 @dataclass(frozen=True)
@@ -66,14 +70,17 @@ class Pack:
     replicas_by: str | None = None
     """The column that names replicas, where one does."""
 
-    windowing: Sequence[StepNode] = ()
-    """What gives rows windows, where they are summed up."""
-
     summing_up: MapSideGroups | None = None
     """How rows are summed up before they are packed, where they are."""
 
     heartbeats: HeartbeatSettings | None = None
     """What heartbeats follow from, where there are bounds."""
+
+    announced_by: str | None = None
+    """The setting that has from which time on no row is late, where there is one."""
+
+    nothing_is_late: bool = False
+    """Whether none is in any case: all rows are of the first micro-batch."""
 
     @property
     def by_clock(self) -> bool:
@@ -91,30 +98,37 @@ class Pack:
         assert context is not None, "pack runs in a task of Spark"
         answer_at_once()
         with with_users_lines():
-            for row in self.packed(context.partitionId(), batches):
+            for row in self.packed(context.partitionId(), batches, self._in_time_from(context)):
                 yield pa.RecordBatch.from_pylist([row._asdict()], schema=PACKED)
 
-    def packed(self, task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[PackedRow]:
-        """Pack the rows of a task, by its number."""
+    def _in_time_from(self, context: TaskContext) -> Instant:
+        if self.nothing_is_late:
+            return BEGINNING
+        return (
+            FOREVER if self.announced_by is None else announced_in_time_from(context, self.announced_by, self.pipeline)
+        )
+
+    def packed(
+        self, task: int, batches: Iterable[pa.RecordBatch], in_time_from: Instant = FOREVER
+    ) -> Iterator[PackedRow]:
+        """Pack the rows of a task, by its number; from `in_time_from` on none of them is late."""
         keys = shard_keys(self.shards)
         schema = self.steps[-1].schema if self.steps else self.schema
         names = None if self.replicas_by is None else ReplicaNames(schema, self.replicas_by, self.where)
         seen = _Seen(names, punctuated=isinstance(self.schema, ChangeSchema))
         counted = None if self.heartbeats is None else CountArrivals(self.schema, self.heartbeats, self.where)
-        chunks = seen.passing(self._through(self.steps, seen.without_punctuations(self._counted(batches, counted))))
-        if self.summing_up is not None:
-            windowed = self._through(self.windowing, chunks)
-            schema, chunks = self.summing_up.groups.schema, self.summing_up.chunks(windowed, self.chunk_rows)
-        partitioner = Partitioner(schema, self.columns, self.shards)
+        steps = RowSteps(self.steps, self.where)
+        chunks = seen.passing(steps.each(seen.without_punctuations(self._counted(batches, counted))))
+        partitioners = self._partitioners(schema)
         numbers = count()
-        for events in chunks:
-            for shard, part in partitioner.split(events):
+        for part in self._parts(chunks, in_time_from):
+            for shard, events in partitioners[part.counted_by].split(part.events):
                 # Cut once more: steps make rows wider, and groups are as many as there are.
-                for first, stop in places_of_chunks(as_rows(part)):
-                    piece = part.slice(first, stop)
-                    rows = piece.rows if self.summing_up is None else self.summing_up.events_in(piece)
+                for first, stop in places_of_chunks(as_rows(events)):
+                    piece = events.slice(first, stop)
                     body = to_buffer(as_rows(piece)).to_pybytes()
-                    yield PackedRow(keys[shard], self.pipeline, task, next(numbers), rows, seen.high_water, body)
+                    where = (keys[shard], self.pipeline, task, next(numbers))
+                    yield PackedRow(*where, part.events_in(piece), seen.high_water, body, part.since)
         if counted is not None:
             yield from self._arrived(counted, task, seen)
         anything = seen.rows or seen.high_water > BEGINNING
@@ -123,6 +137,22 @@ class Pack:
             yield from (
                 PackedRow(key, self.pipeline, task, STATISTICS, seen.rows, seen.high_water, spans) for key in keys
             )
+
+    def _parts(self, chunks: Iterable[EventBatch], in_time_from: Instant) -> Iterator[Part]:
+        if self.summing_up is None:
+            return map(Part, chunks)
+        windowing = RowSteps(self.summing_up.windowing, self.where)
+        return parts(chunks, self.summing_up, windowing, self.chunk_rows, in_time_from)
+
+    def _partitioners(self, schema: EventSchema) -> dict[str | None, Partitioner]:
+        """What splits events, of this schema, and groups, by the column that counts the events of these."""
+        how = self.summing_up
+        schemas: dict[str | None, EventSchema] = {}
+        if how is None or how.unless_late:
+            schemas[None] = schema
+        if how is not None:
+            schemas[how.groups.event_count_column] = how.groups.schema
+        return {counted_by: Partitioner(one, self.columns, self.shards) for counted_by, one in schemas.items()}
 
     def _arrived(self, counted: CountArrivals, task: int, seen: _Seen) -> Iterator[PackedRow]:
         """What a task has counted of its rows before any step, for every shard."""
@@ -149,15 +179,6 @@ class Pack:
             wanted = self.schema.read_from
             rows = chunk if chunk.schema.types == wanted.types else chunk.cast(wanted)
             yield self.schema.read(rows, self.where)
-
-    def _through(self, steps: Sequence[StepNode], chunks: Iterable[EventBatch]) -> Iterator[EventBatch]:
-        """Let events pass steps that treat each row by itself; yield those that are left."""
-        operators = [step.build(f"{step.verb} of {self.where}") for step in steps]
-        for events in chunks:
-            treated = [events]
-            for operator in operators:
-                treated = [after for before in treated for after in operator.on_batch(0, before).batches]
-            yield from (some for some in treated if some.rows)
 
 
 @dataclass
@@ -204,7 +225,9 @@ class _Seen:
             yield events
 
 
-def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
+def packs_of(
+    plan: ShardPlan, chunk_rows: int = CHUNK_ROWS, announced_by: str | None = None, *, nothing_is_late: bool = False
+) -> list[Pack]:
     """What packs the rows of each way in."""
     return [
         Pack(
@@ -216,9 +239,18 @@ def packs_of(plan: ShardPlan, chunk_rows: int = CHUNK_ROWS) -> list[Pack]:
             pipeline.where,
             chunk_rows,
             pipeline.replica_column,
-            pipeline.windowing,
-            None if pipeline.summed_up is None else MapSideGroups(pipeline.summed_up.groups),
+            _summing_up(pipeline),
             pipeline.arrivals,
+            announced_by,
+            nothing_is_late,
         )
         for number, pipeline in enumerate(plan.pipelines)
     ]
+
+
+def _summing_up(pipeline: InputPipeline) -> MapSideGroups | None:
+    """How rows of a way in are summed up before they are packed, where they are: all, or those that cannot be late."""
+    if isinstance(pipeline.entry, PunctuateUnlessSummedUp):
+        how = pipeline.entry.rows_to_groups
+        return MapSideGroups(how.steps, how.groups, unless_late=True)
+    return None if pipeline.summed_up is None else MapSideGroups(pipeline.windowing, pipeline.summed_up.groups)

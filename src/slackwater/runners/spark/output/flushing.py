@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from slackwater.errors import PlanError, message
+from slackwater.progress.instants import FOREVER
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.wire.packed_rows import FLUSH
 
@@ -29,7 +30,11 @@ AT_END: Final = "flush"
 _ASKED: Final = "shard long"
 _PACKED: Final = (
     *("shard", "CAST(-1 AS INT) AS pipeline", "0L AS task", f"CAST({FLUSH} AS LONG) AS number"),
+<<<<<<< HEAD
     *("0L AS rows", "0L AS high_water", "CAST(NULL AS BINARY) AS body", "0L AS now"),
+=======
+    *("0L AS rows", "0L AS high_water", "CAST(NULL AS BINARY) AS body", f"CAST({FOREVER} AS LONG) AS since"),
+>>>>>>> e107873 (Rows that cannot be late are summed up where they are read)
 )
 """A packed row that asks a shard to give out what it holds."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -16,7 +17,7 @@ from slackwater.runners.spark.output.folder_sink import FolderSink
 from slackwater.runners.spark.output.job_names import jobs_named
 from slackwater.runners.spark.output.postgres_sink import PostgresSink
 from slackwater.runners.spark.output.unpacking import local_rows, rows_of_outputs
-from slackwater.runners.spark.shard.metrics import METRIC_VALUES, METRICS
+from slackwater.runners.spark.shard.metrics import METRIC_VALUES, METRICS, SHARD_AND_IN_TIME_FROM
 from slackwater.runners.spark.shard.reasons import WHY_SPARK
 from slackwater.runners.spark.storage.places import Place
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from slackwater.runners.spark.checkpoint.ownership import Run
+    from slackwater.runners.spark.wire.late_bounds import LateBounds
 
 
 FEW_BYTES: Final = 1 << 20
@@ -201,6 +203,9 @@ class WriteOutputs:
     with_timers: bool = False
     """Whether shards have timers. Then Spark runs micro-batches all the time, and those for nobody are left out."""
 
+    late_bounds: LateBounds | None = None
+    """How late a row may be, where the tasks that pack rows want to know it."""
+
     between: BetweenBatches = field(default_factory=BetweenBatches)
     """Where the query can be stopped."""
 
@@ -212,7 +217,14 @@ class WriteOutputs:
         self.between.pass_on(released)
         self.run.require_newest(released.sparkSession)
         require_files(released.sparkSession, self.run, batch_id)
-        batch_id += self.run.before
+        bounds = (
+            nullcontext() if self.late_bounds is None else self.late_bounds.announced(released.sparkSession, batch_id)
+        )
+        with bounds:
+            self._hand_on(released, batch_id)
+
+    def _hand_on(self, released: DataFrame, of_spark: int) -> None:
+        batch_id = of_spark + self.run.before
         waiting = [binding for binding in self.bindings if not _has(binding.sink, released.sparkSession, batch_id)]
         if not waiting:
             # What shards remember is stored when they run, and Spark counts on it.
@@ -229,6 +241,8 @@ class WriteOutputs:
         try:
             with self._jobs_named(released, batch_id, "computing and taking results"):
                 chunks = _chunks(kept)
+            if self.late_bounds is not None:
+                self.late_bounds.learn(of_spark, {shard: bounds for shard, *bounds in _reported(chunks)})
             if self.with_timers and not chunks:
                 return
             self.guess.found(few=all(_few(chunks, binding) is not None for binding in waiting))
@@ -243,7 +257,7 @@ class WriteOutputs:
 
     def _kept_for_one(self, binding: SinkBinding) -> bool:
         """Whether rows are kept though there is one sink: it reads them again, or they may be so few that it pays."""
-        if not getattr(binding.sink, "reads_once", False):
+        if self.late_bounds is not None or not getattr(binding.sink, "reads_once", False):
             return True
         return getattr(binding.sink, "prefers_few", False) and binding.columns is not None and self.guess.few()
 
@@ -285,12 +299,19 @@ class _Chunk(NamedTuple):
     output: str
     size: int
     body: bytes | None
+    in_time_from: Sequence[int] | None = None
+    """Of metrics, the number of the shard, and for each way in from when on rows are in time."""
 
 
 def _chunks(kept: DataFrame) -> list[_Chunk]:
     """All that shards gave out. This is the pass in which everything is computed."""
     small = f"IF(length(body) <= {_SMALL_CHUNK}, body, NULL)"
-    return [_Chunk(*row) for row in kept.selectExpr("output", "length(body)", small).collect()]
+    reported = f"IF(output = '{METRICS}', {SHARD_AND_IN_TIME_FROM}, NULL)"
+    return [_Chunk(*row) for row in kept.selectExpr("output", "length(body)", small, reported).collect()]
+
+
+def _reported(chunks: Sequence[_Chunk]) -> list[Sequence[int]]:
+    return [chunk.in_time_from for chunk in chunks if chunk.in_time_from is not None]
 
 
 def _few(chunks: Sequence[_Chunk], binding: SinkBinding) -> list[pa.Table] | None:

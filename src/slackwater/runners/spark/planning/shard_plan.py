@@ -11,6 +11,11 @@ Where whole windows are late or not, rows are even summed up before they are pac
 
     source ─ where ─ select ─ tumbling ─ preaggregate ┆ punctuate ─ in_bands
 
+or, where late ones are to be seen, those of them that cannot be late:
+
+    source ─ where ─ select ─┬────────────────────────┆ punctuate ─ in_bands
+                             └ tumbling ─ preaggregate ┘
+
 Where bounds say what is complete, rows come to shards at the heartbeats, and what is known of all rows of a source is
 taken before the first step (`plan/rewrites/heartbeats_in_shards.py`):
 
@@ -40,7 +45,7 @@ from slackwater.plan.nodes.by_origin import ByOrigin
 from slackwater.plan.nodes.changes_in_shards import ChangesInShards
 from slackwater.plan.nodes.heartbeats import HeartbeatsInShards
 from slackwater.plan.nodes.ordering import LatenessStep
-from slackwater.plan.nodes.preaggregating import PreaggregatedRows
+from slackwater.plan.nodes.preaggregating import PreaggregatedRows, PunctuateUnlessSummedUp
 from slackwater.plan.nodes.related import RelatedInShards
 from slackwater.plan.nodes.rows import AssignWindow
 from slackwater.plan.rewrites.optimizer import optimized_for_spark
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.aggregate.group_rows import GroupRows
     from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
     from slackwater.plan.nodes.heartbeats import Heartbeats
     from slackwater.runners.spark.planning.plan_lines import Line
@@ -74,6 +80,11 @@ class InputPipeline:
 
     summed_up: PreaggregatedRows | None = None
     """What is packed instead of rows, if they are."""
+
+    @property
+    def groups_beside_rows(self) -> GroupRows | None:
+        """How rows that cannot be late come as groups, while the others come as they are; None where none do so."""
+        return self.entry.rows_to_groups.groups if isinstance(self.entry, PunctuateUnlessSummedUp) else None
 
     @property
     def outside(self) -> tuple[Node, ...]:

@@ -15,7 +15,6 @@ from slackwater.runners.spark.wire.packed_rows import (
     STATISTICS,
     PackedRow,
     add_spans,
-    as_events,
     spans_of_bytes,
 )
 
@@ -80,9 +79,12 @@ class Arrivals:
         """The timestamp of the micro-batch, where a way in goes by it; else BEGINNING."""
         return max((one.now for parts in self._arrived.values() for one in parts), default=BEGINNING)
 
+    def chunks(self, pipeline: int) -> list[PackedRow]:
+        """What came by a way in, in the same order."""
+        chunks = [row for row in self._chunks if row.pipeline == pipeline]
+        return sorted(chunks, key=lambda row: (row.task, row.number))
+
     def events(self, pipeline: int, no_rows: pa.RecordBatch) -> Iterator[EventBatch]:
         """The events of a way in, task by task, each in its order: the same on replay, if Spark cuts the same."""
-        chunks = [row for row in self._chunks if row.pipeline == pipeline]
-        for row in sorted(chunks, key=lambda row: (row.task, row.number)):
-            assert row.body is not None
-            yield as_events(from_buffer(row.body), no_rows)
+        for row in self.chunks(pipeline):
+            yield row.events(no_rows)

@@ -217,6 +217,7 @@ def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> It
     metrics.duplicates = metrics.duplicates_total - shard.duplicates_before
     metrics.broken_bounds_total, metrics.why = shard.broken_bounds(), shard.why()
     metrics.late_by_estimate_total = shard.late_by_estimate()
+    metrics.in_time_from = tuple(shard.in_time_from())
     metrics.held, metrics.runs = shard.buffered(), shard.runs()
     metrics.complete_before = totals.complete_before
     metrics.replicas, metrics.replicas_waiting, metrics.replicas_taken_over = shard.replicas()

@@ -82,6 +82,9 @@ class Metrics:
     complete_before: Instant = BEGINNING
     """The punctuation of the output, in microseconds or sequence numbers."""
 
+    in_time_from: tuple[Instant, ...] = ()
+    """For each way in, the time from which on no row of the next micro-batch is late: for the driver, in no table."""
+
     why: str = ""
     """Why each step is complete no further, in JSON: `SparkQuery.why()` reads it. But for tables, sinks get columns."""
 
@@ -121,18 +124,20 @@ class Metrics:
         """One value for each column that a shard gives out for them: `METRICS_SPARK`."""
         values = asdict(self)
         return {
-            "counts": [values[name] for name in _COUNTS],
+            "counts": [*(values[name] for name in _COUNTS), *self.in_time_from],
             "seconds": [values[name] for name in _SECONDS],
             "why": self.why,
         }
 
 
 _SECONDS: Final = tuple(one.name for one in fields(Metrics) if one.type == "float")
-_COUNTS: Final = tuple(one.name for one in fields(Metrics) if one.type not in {"float", "str"})
+_COUNTS: Final = tuple(one.name for one in fields(Metrics) if one.type in {"int", "Instant"})
 
 _SPARK_TYPES: Final = {"int": "long", "Instant": "long", "float": "double", "str": "string"}
 
-METRIC_COLUMNS: Final = ", ".join(f"{one.name} {_SPARK_TYPES[str(one.type)]}" for one in fields(Metrics))
+_SHOWN: Final = tuple(one for one in fields(Metrics) if one.type in _SPARK_TYPES)
+
+METRIC_COLUMNS: Final = ", ".join(f"{one.name} {_SPARK_TYPES[str(one.type)]}" for one in _SHOWN)
 """A column for each metric, in Spark's words, as tables get them."""
 
 METRICS_SPARK: Final = "counts array<long>, seconds array<double>, why string"
@@ -146,6 +151,11 @@ METRIC_VALUES: Final = {
     one.name: f"counts[{_COUNTS.index(one.name)}]" if one.name in _COUNTS
     else f"seconds[{_SECONDS.index(one.name)}]" if one.name in _SECONDS
     else one.name
-    for one in fields(Metrics)
+    for one in _SHOWN
 }  # fmt: skip
 """Where each metric is in it, in Spark's words."""
+
+_IN_TIME_FROM: Final = f"slice(counts, {len(_COUNTS) + 1}, size(counts))"
+
+SHARD_AND_IN_TIME_FROM: Final = f"concat(array({METRIC_VALUES['shard']}), {_IN_TIME_FROM})"
+"""The number of a shard, and for each way in from when on rows are in time, in Spark's words."""

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Duration, Instant
     from slackwater.runners.graph_parts import Step
     from slackwater.runners.snapshot import Snapshot
-    from slackwater.runners.spark.planning.shard_plan import ShardPlan
+    from slackwater.runners.spark.planning.shard_plan import InputPipeline, ShardPlan
     from slackwater.runners.spark.shard.arrivals import Arrivals
+    from slackwater.runners.spark.wire.packed_rows import PackedRow
 
 ACTIVITY: Final = "activity"
 """The name under which the activity of the sources is stored, beside the states of steps; no step is called so."""
@@ -108,9 +109,12 @@ class Shard:
                 continue
             if isinstance(operator, MergeByColumnOperator) and number in arrivals.replicas:
                 self._release(step, operator.register_replicas(arrivals.replicas[number]))
-            for events in arrivals.events(number, pipeline.entry.input.schema.no_rows):
-                self._graph.put(entrance, events)
-                self._graph.run()
+            for row in arrivals.chunks(number):
+                if row.since < FOREVER:
+                    self._take_groups(pipeline, step, row)
+                else:
+                    self._graph.put(entrance, row.events(pipeline.entry.input.schema.no_rows))
+                    self._graph.run()
                 yield from self._handed_out()
         for number, step in enumerate(self._entries):
             if number in arrivals.high_water and not isinstance(step.operator, FollowsArrivals):
@@ -120,6 +124,13 @@ class Shard:
             assert now is not None, "silence is measured by the timestamps of micro-batches"
             self._activity = self._activity.after(now, arrivals.high_water)
             yield from self.on_timer(now)
+
+    def _take_groups(self, pipeline: InputPipeline, step: Step, row: PackedRow) -> None:
+        """Take events that were summed up before they came here, which are checked as the others are."""
+        groups, operator = pipeline.groups_beside_rows, step.operator
+        assert groups is not None
+        assert isinstance(operator, PunctuateOperator)
+        self._release(step, operator.on_groups(row.events(groups.schema.no_rows), row.since))
 
     def _follow_arrivals(
         self, number: int, step: Step, operator: FollowsArrivals, arrivals: Arrivals
@@ -223,6 +234,10 @@ class Shard:
         newest = max(output.complete_before for output in outputs)
         return self._before.after(self._rows_in, self._rows_out, newest, ended=self._ended)
 
+    def in_time_from(self) -> list[Instant]:
+        """For each way in, the time from which on no row of the next micro-batch is late."""
+        return [_in_time_from(step.operator) for step in self._entries]
+
     def late(self) -> int:
         """How many rows have been late since the query began."""
         return counts.late(self._graph.steps)
@@ -305,6 +320,10 @@ class Shard:
 def _shown(schema: EventSchema | ChangeLog, batch: EventBatch, first: int) -> pa.RecordBatch:
     """The rows of a batch; `first` is how many the shard has sent before them."""
     return schema.show(batch, first) if isinstance(schema, ChangeLog) else schema.show(batch)
+
+
+def _in_time_from(operator: Operator[Any]) -> Instant:
+    return operator.in_time_from() if isinstance(operator, PunctuateOperator) else BEGINNING
 
 
 def _newest(operator: Operator[Any]) -> Instant:

@@ -1,9 +1,9 @@
 """Packed rows: what Spark moves from the tasks that read rows to the shards, as it moves a number.
 
-A packed row is a chunk of events for one shard, or what a task sends every shard of all its rows: how many, and their
-greatest time. So all shards know the same of a micro-batch, whichever rows they have, and need not ask each other.
-Where a column distinguishes replicas, the least and the greatest time of each of them are sent, too; where bounds are
-given, how many rows of each source arrived when, and the newest of them.
+A packed row is a chunk of events for one shard, of groups of events that were summed up, or what a task sends every
+shard of all its rows: how many, and their greatest time. So all shards know the same of a micro-batch, whichever rows
+they have, and need not ask each other. Where a column distinguishes replicas, the least and the greatest time of each
+of them are sent, too; where bounds are given, how many rows of each source arrived when, and the newest of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ import pyarrow as pa
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import no_columns
 from slackwater.operators.replicas.replica_names import ReplicaName, Span
+<<<<<<< HEAD
 from slackwater.progress.instants import BEGINNING, Instant
+=======
+from slackwater.progress.instants import FOREVER
+>>>>>>> e107873 (Rows that cannot be late are summed up where they are read)
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer, to_buffer
 
 if TYPE_CHECKING:
@@ -27,10 +31,13 @@ if TYPE_CHECKING:
 PACKED: Final = pa.schema({
     "shard": pa.int64(), "pipeline": pa.int32(), "task": pa.int64(), "number": pa.int64(),
     "rows": pa.int64(), "high_water": pa.int64(), "body": pa.binary(),
+    "since": pa.int64(),
 })  # fmt: skip
 """What a packed row is, in Arrow. Spark takes what Python gives without a cast, so that types must be these."""
 
-PACKED_SPARK: Final = "shard long, pipeline int, task long, number long, rows long, high_water long, body binary"
+PACKED_SPARK: Final = (
+    "shard long, pipeline int, task long, number long, rows long, high_water long, body binary, since long"
+)
 """The same in Spark's words."""
 
 NOW: Final = "now"
@@ -70,8 +77,18 @@ class PackedRow(NamedTuple):
     body: bytes | None
     """The events; of statistics the times of each replica, or the arrivals of each source, where there are such."""
 
+<<<<<<< HEAD
     now: Instant = BEGINNING
     """The timestamp of its micro-batch, which Spark adds; BEGINNING where rows do not arrive by the clock."""
+=======
+    since: Instant = FOREVER
+    """Where groups stand for events that are checked one by one: none of these was before. FOREVER where none do."""
+
+    def events(self, no_rows: pa.RecordBatch) -> EventBatch:
+        """What it has, with a payload of the given columns."""
+        assert self.body is not None
+        return as_events(from_buffer(self.body), no_rows)
+>>>>>>> e107873 (Rows that cannot be late are summed up where they are read)
 
 
 def spans_as_bytes(replicas: Mapping[ReplicaName, Span]) -> bytes:
