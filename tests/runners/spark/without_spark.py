@@ -19,11 +19,8 @@ from slackwater.runners.spark.shard.resharding import split_snapshot, unite_snap
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.shard.shard_state import codec_of
 from slackwater.runners.spark.state.segment_store import Head, SegmentsInMemory, SegmentStore
-<<<<<<< HEAD
-from slackwater.runners.spark.wire.packed_rows import CLOCK
-=======
 from slackwater.runners.spark.wire.late_bounds import LateBounds
->>>>>>> e107873 (Rows that cannot be late are summed up where they are read)
+from slackwater.runners.spark.wire.packed_rows import CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -110,7 +107,6 @@ class Segments(SegmentsInMemory):
         return SegmentStore.load(codec, self, head, {})[1]
 
 
-<<<<<<< HEAD
 def packed_at(now: int, pack: Pack, rows: pa.Table, task: int = 0) -> list[PackedRow]:
     """The rows of a task, packed in a micro-batch with this timestamp, which Spark adds where it is asked for."""
     clocked = rows.append_column(CLOCK, pa.array([now] * rows.num_rows, pa.int64())) if pack.needs_clock else rows
@@ -118,9 +114,6 @@ def packed_at(now: int, pack: Pack, rows: pa.Table, task: int = 0) -> list[Packe
     return [row._replace(now=now) if pack.by_clock else row for row in packed]
 
 
-def packed_by_tasks(plan: ShardPlan, turn: Sequence[pa.Table], rng: Random) -> list[PackedRow]:
-    """The rows of each way in, packed by two tasks in small chunks."""
-=======
 def packed_by_tasks(
     plan: ShardPlan, turn: Sequence[pa.Table], rng: Random, announced: Sequence[int] | None = None
 ) -> list[PackedRow]:
@@ -128,7 +121,6 @@ def packed_by_tasks(
 
     Where it is announced from when on rows are in time, some tasks do not hear of it, and some hear of a later time.
     """
->>>>>>> e107873 (Rows that cannot be late are summed up where they are read)
     return [
         packed
         for pack, rows in zip(packs_of(plan, chunk_rows=7), turn, strict=True)

@@ -30,11 +30,8 @@ AT_END: Final = "flush"
 _ASKED: Final = "shard long"
 _PACKED: Final = (
     *("shard", "CAST(-1 AS INT) AS pipeline", "0L AS task", f"CAST({FLUSH} AS LONG) AS number"),
-<<<<<<< HEAD
-    *("0L AS rows", "0L AS high_water", "CAST(NULL AS BINARY) AS body", "0L AS now"),
-=======
-    *("0L AS rows", "0L AS high_water", "CAST(NULL AS BINARY) AS body", f"CAST({FOREVER} AS LONG) AS since"),
->>>>>>> e107873 (Rows that cannot be late are summed up where they are read)
+    *("0L AS rows", "0L AS high_water", "CAST(NULL AS BINARY) AS body"),
+    *(f"CAST({FOREVER} AS LONG) AS since", "0L AS now"),
 )
 """A packed row that asks a shard to give out what it holds."""
 

@@ -15,11 +15,7 @@ import pyarrow as pa
 from slackwater.events.batch import EventBatch
 from slackwater.events.gather import no_columns
 from slackwater.operators.replicas.replica_names import ReplicaName, Span
-<<<<<<< HEAD
-from slackwater.progress.instants import BEGINNING, Instant
-=======
-from slackwater.progress.instants import FOREVER
->>>>>>> e107873 (Rows that cannot be late are summed up where they are read)
+from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer, to_buffer
 
 if TYPE_CHECKING:
@@ -77,18 +73,16 @@ class PackedRow(NamedTuple):
     body: bytes | None
     """The events; of statistics the times of each replica, or the arrivals of each source, where there are such."""
 
-<<<<<<< HEAD
-    now: Instant = BEGINNING
-    """The timestamp of its micro-batch, which Spark adds; BEGINNING where rows do not arrive by the clock."""
-=======
     since: Instant = FOREVER
     """Where groups stand for events that are checked one by one: none of these was before. FOREVER where none do."""
+
+    now: Instant = BEGINNING
+    """The timestamp of its micro-batch, which Spark adds; BEGINNING where rows do not arrive by the clock."""
 
     def events(self, no_rows: pa.RecordBatch) -> EventBatch:
         """What it has, with a payload of the given columns."""
         assert self.body is not None
         return as_events(from_buffer(self.body), no_rows)
->>>>>>> e107873 (Rows that cannot be late are summed up where they are read)
 
 
 def spans_as_bytes(replicas: Mapping[ReplicaName, Span]) -> bytes:
