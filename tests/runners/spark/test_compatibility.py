@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
+import pyspark
 import pytest
 
+import slackwater as sw
 from slackwater.errors import PlanError
 from slackwater.runners.spark.compatibility import (
     LEAST_SPARK,
@@ -44,6 +47,17 @@ def test_the_pyspark_of_these_tests_is_known() -> None:
     """And the least version is one that it has left behind, or is."""
     require_known_pyspark()
     assert LEAST_SPARK[0] == 4
+
+
+def test_sources_in_python_are_refused_where_spark_cannot_run_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark 4.1 runs streams, and lets no source in Python say how much a micro-batch takes."""
+    monkeypatch.setattr(pyspark, "__version__", "4.1.4")
+    session: Any = None
+    for read in (lambda: sw.delta_table(session, "readings"), lambda: sw.jetstream(session, "", stream="", schema="")):
+        with pytest.raises(
+            PlanError, match=r"(?s)for sources in Python PySpark is.*found +4\.1\.4\n.*needed +4\.2 or later"
+        ):
+            read()
 
 
 def test_this_python_may_do_the_work_under_all_of_its_names() -> None:
