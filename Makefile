@@ -9,7 +9,7 @@ NAME    ?= all
 QUICK   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long loops classes check laws mutants bench figures runners format clean java
+.PHONY: help demo test test-long test-oldest docs loops classes check laws mutants bench figures runners format clean java
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,13 @@ test-long: $(READY) $(CLASSES) ## Spark killed at 70 moments; the laws and the m
 	@$(BIN)/python -m pytest -q -m long
 	@$(BIN)/python -m pytest -q tests/laws tests/operators/replicas --hypothesis-profile=nightly
 
+test-oldest: $(READY) ## the runner on Spark 4.1.0, the oldest that is accepted, with the least versions of all libraries
+	@$(BIN)/python tools/oldest/oldest_spark.py
+
+docs: $(READY) ## build the site of the documents in build/site: open index.html there
+	@NO_COLOR=1 $(BIN)/zensical build --strict --clean
+	@echo "open build/site/index.html"
+
 mutants: $(READY) ## plant small bugs in kernels, operators, runners and sinks, and list those that no test notices; OF=path MOST=60 SEED=1
 	@$(BIN)/python tools/mutants --folder build/mutants $(if $(OF),--of $(OF)) --most $(or $(MOST),60) --seed $(or $(SEED),1)
 
@@ -60,7 +67,7 @@ format: $(READY) ## let ruff lay out the code
 	@$(BIN)/ruff check --fix-only -q .
 
 clean: ## remove the virtual environment and all caches
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build src/*.egg-info
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache build src/*.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Set-up: redone only when the pins or the project's metadata change.

@@ -748,23 +748,3 @@ def _without_some_times(table: pa.Table) -> pa.Table:
 def _with_untimed(source: Any) -> sw.DisorderedStream:
     """A filter of Spark's own, which rows without a time pass as others do."""
     return sw.stream(source, time="at", untimed_is_late=True).where(nw.col("word") != "tide")
-
-
-def test_the_example_of_the_readme_counts_what_is_complete(
-    session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Pasted as it stands: minutes that are over by the longer patience are counted whole."""
-    readme = Path(__file__).parents[3] / "README.md"
-    (code,) = re.findall(r"```python\n([^`]*?readStream.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
-    seconds = np.random.default_rng(4).permutation(1_800)
-    columns = {"at": seconds * 1_000_000, "device": np.array(["a", "b"])[seconds % 2], "value": seconds / 2}
-    readings = pa.table(columns).set_column(0, "at", pa.array(columns["at"]).cast(_SCHEMA.field("at").type))
-    (tmp_path / "readings").mkdir()
-    pq.write_table(readings, tmp_path / "readings" / "1.parquet")
-    exec(compile(code, "README.md", "exec"), {"spark": session, "folder": str(tmp_path)})  # noqa: S102 - that is the test
-    assert "rows in 1800, " in capsys.readouterr().out
-    answers = session.read.parquet(str(tmp_path / "answers"))
-    counted = answers.where(answers["band"] == 1).toArrow()
-    complete = (1_799 - 5 * 60) // 60
-    assert sorted(counted["n"].to_pylist()) == [30] * 2 * complete
-    assert session.read.parquet(str(tmp_path / "late")).count() == 0
