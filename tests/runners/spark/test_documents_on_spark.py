@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,8 @@ _PAGES = [page for page in documents() if needs_spark(page) and page.name != "RE
 def test_a_page_prints_what_it_shows(
     session: SparkSession, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From its first block to its last, in a folder of its own, with the session of these tests."""
+    """From its first block to its last, in a folder of its own, with a session that users have."""
+    session.conf.unset("spark.sql.streaming.checkpointFileManagerClass")  # or explain() would not recommend it
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     run(parsed(page), {"spark": session, "folder": str(tmp_path)})
@@ -34,8 +36,12 @@ def test_the_readme_prints_what_it_shows(
     """Each block by itself; the first one with readings of half an hour, each second one, in any order."""
     monkeypatch.chdir(tmp_path)
     seconds = np.random.default_rng(4).permutation(1_800)
-    times = pa.array(seconds * 1_000_000).cast(pa.timestamp("us", "UTC"))
-    readings = {"at": times, "device": np.array(["a", "b"])[seconds % 2], "value": seconds / 2}
+    times = pa.array(datetime(2026, 3, 1, 12, tzinfo=UTC) + timedelta(seconds=int(one)) for one in seconds)
+    readings = {
+        "at": times.cast(pa.timestamp("us", "UTC")),
+        "device": np.array(["a", "b"])[seconds % 2],
+        "value": seconds / 2,
+    }
     (tmp_path / "readings").mkdir()
     pq.write_table(pa.table(readings), tmp_path / "readings" / "1.parquet")
     run(parsed(ROOT / "README.md"), {"spark": session, "folder": str(tmp_path)}, alone=True)
