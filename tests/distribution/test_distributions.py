@@ -196,7 +196,7 @@ def test_pyspark_is_never_required_without_its_extra(metadata: Message) -> None:
 
 
 def test_extras_that_messages_and_documents_name_are_there(metadata: Message) -> None:
-    """Who is told to install one can; `all` has every one that users may want."""
+    """Whoever reads such a hint can follow it; `all` has every one that users may want."""
     places = [*(_ROOT / "src").rglob("*.py"), *_ROOT.glob("*.md"), *(_ROOT / "docs").rglob("*.md")]
     texts = (path.read_text(encoding="utf-8") for path in places)
     named = {
