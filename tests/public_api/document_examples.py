@@ -29,13 +29,20 @@ ROOT: Final = Path(__file__).parents[2]
 DATA: Final = {"json", "mermaid", "text", "toml"}
 """Languages of blocks that show something which nobody runs."""
 
+TESTED_ELSEWHERE: Final = {
+    "docs/guides/blue_green.md": "tests/runners/spark/test_blue_green.py",
+    "docs/guides/command_line.md": "tests/cli/test_guide.py",
+}
+"""Pages that need more around them than a folder and a session, and the tests that run them."""
+
 _FENCED = RawFencedCodeBlockLexer(re.compile(r"(?P<language>[^\n]*)\n"))
 
 
 def documents() -> list[Path]:
-    """All pages with code, of the site and beside it; decisions are of their day."""
+    """The pages with code, of the site and beside it; decisions are of their day."""
     pages = [*ROOT.glob("*.md"), *(page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "decisions")]
-    return sorted(page for page in pages if "```" in page.read_text(encoding="utf-8"))
+    ours = (page for page in pages if page.relative_to(ROOT).as_posix() not in TESTED_ELSEWHERE)
+    return sorted(page for page in ours if "```" in page.read_text(encoding="utf-8"))
 
 
 def parsed(page: Path) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from document_examples import DATA, ROOT, documents, needs_spark, not_run, parsed, run
+from document_examples import DATA, ROOT, TESTED_ELSEWHERE, documents, needs_spark, not_run, parsed, run
 from sybil.example import SybilFailure
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ def test_there_are_pages() -> None:
     """A test of nothing would pass too."""
     pages = {_name(page) for page in documents()}
     assert {"README.md", "docs/index.md", "docs/semantics.md", "docs/tutorial.md", "docs/guides/late_rows.md"} <= pages
+
+
+def test_pages_that_others_run_are_run() -> None:
+    """Where such a page is, so is its test."""
+    assert [page for page, test in TESTED_ELSEWHERE.items() if (ROOT / page).exists() > (ROOT / test).exists()] == []
 
 
 @pytest.mark.parametrize(
