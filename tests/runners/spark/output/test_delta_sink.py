@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import runpy
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -217,12 +218,51 @@ def test_a_table_that_is_gone_stops_the_query(tmp_path: Path) -> None:
         _write(writer, 0, _rows(1))
 
 
+def test_lengths_of_time_are_whole_microseconds(session: SparkSession, tmp_path: Path) -> None:
+    """Of few rows and of many; Delta has no type for them, and late rows have a column of them."""
+    columns = st.StructType().add("n", st.LongType()).add("late_by", st.DayTimeIntervalType())
+    writer = started(sw.DeltaSink((tmp_path / "table").as_uri()), columns, tmp_path / "checkpoint")
+    lengths = [timedelta(days=-3, microseconds=1), None, timedelta(days=40_000)]
+    rows = pa.table({"n": pa.array([1, 2, 3], pa.int64()), "late_by": pa.array(lengths, pa.duration("us"))})
+    assert writer.write_few([rows], columns, NOBODY, 0)
+    writer.write(session.createDataFrame([(4, timedelta(milliseconds=5))], columns), 1)
+    found = DeltaTable(tmp_path / "table").to_pyarrow_table().sort_by("n")
+    assert found.schema.field("late_by").type == pa.int64()
+    micros = [-3 * 86_400_000_000 + 1, None, 40_000 * 86_400_000_000, 5_000]
+    assert found.to_pydict() == {"n": [1, 2, 3, 4], "late_by": micros}
+
+
+def test_late_rows_come_to_a_delta_table(session: SparkSession, tmp_path: Path) -> None:
+    """With the bound that they missed, and by how much in microseconds."""
+    (tmp_path / "in").mkdir()
+    for number, minute in enumerate((0, 30, 5)):
+        at = pa.array([datetime(2026, 1, 1, 0, minute, tzinfo=UTC)])
+        pq.write_table(pa.table({"at": at}), tmp_path / "in" / f"{number}.parquet")
+        os.utime(tmp_path / "in" / f"{number}.parquet", (number, number))
+    frame = session.readStream.schema("at timestamp").option("maxFilesPerTrigger", 1)
+    ordered = sw.stream(frame.parquet(str(tmp_path / "in")), time="at").sort(patience="10m")
+    query = ordered.start(
+        main=sw.DeltaSink(tmp_path / "main"),
+        late=sw.DeltaSink(tmp_path / "late"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        trigger={"availableNow": True},
+        shards=1,
+    )
+    assert query.wait()
+    (late,) = DeltaTable(tmp_path / "late").to_pyarrow_table().to_pylist()
+    assert (late["at"].minute, late["late_bound"].minute, late["late_by"]) == (5, 20, 15 * 60_000_000)
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("kind", "shown"),
-    [(st.DayTimeIntervalType(), "interval"), (st.NullType(), "void"), (st.ArrayType(st.NullType()), "array<void>")],
+    [
+        (st.ArrayType(st.DayTimeIntervalType()), "array<interval"),
+        (st.NullType(), "void"),
+        (st.ArrayType(st.NullType()), "array<void>"),
+    ],
 )
 def test_columns_that_delta_has_no_type_for_are_refused(tmp_path: Path, kind: st.DataType, shown: str) -> None:
     """When the query starts, by name and type."""

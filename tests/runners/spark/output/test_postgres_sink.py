@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import runpy
 import threading
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -370,7 +370,7 @@ def test_what_spark_fails_with_is_what_a_query_fails_with(session: SparkSession,
     [
         (st.StructType([st.StructField("a", st.LongType())]), "struct<a:bigint>"),
         (st.MapType(st.StringType(), st.LongType()), "map<string,bigint>"),
-        (st.DayTimeIntervalType(), "interval day to second"),
+        (st.ArrayType(st.DayTimeIntervalType()), "array<interval day to second>"),
         (st.NullType(), "void"),
     ],
 )
@@ -382,6 +382,17 @@ def test_columns_that_postgresql_has_no_type_for_are_refused(tmp_path: Path, kin
     too_long = st.StructType([st.StructField("ä" * 32, st.LongType())])
     with pytest.raises(PlanError, match=r"(?s)has 1 to 63 bytes.*bytes +64"):
         started(sw.PostgresSink("", "t"), too_long, tmp_path)
+
+
+def test_lengths_of_time_are_whole_microseconds(session: SparkSession, postgres: str, tmp_path: Path) -> None:
+    """Of few rows and of many: an interval of PostgreSQL has months, and late rows have a column of lengths."""
+    columns = st.StructType().add("n", st.LongType()).add("late_by", st.DayTimeIntervalType())
+    writer = _started(postgres, tmp_path, columns)
+    lengths = pa.array([timedelta(days=-3, microseconds=1), None], pa.duration("us"))
+    _write(writer, 0, pa.table({"n": pa.array([1, 2], pa.int64()), "late_by": lengths}), columns)
+    writer.write(session.createDataFrame([(3, timedelta(milliseconds=5))], columns), 1)
+    found = _sql(postgres, "SELECT n, late_by, pg_typeof(late_by)::text FROM t ORDER BY n")
+    assert found == [(1, -3 * 86_400_000_000 + 1, "bigint"), (2, None, "bigint"), (3, 5_000, "bigint")]
 
 
 def test_a_table_that_is_there_takes_rows_if_it_can_hold_every_value(postgres: str, tmp_path: Path) -> None:

@@ -56,6 +56,23 @@ def arrow_type(kind: st.DataType) -> pa.DataType | None:
     return None if isinstance(kind, st.DayTimeIntervalType) else plain_type(kind)
 
 
+def with_lengths_counted(columns: st.StructType) -> st.StructType:
+    """What a table of others has for these columns: where they are lengths of time, the number of microseconds.
+
+    Late rows say by how much they are late; without this, no such table could take them.
+
+    >>> columns = st.StructType().add("at", st.TimestampType()).add("late_by", st.DayTimeIntervalType())
+    >>> with_lengths_counted(columns).simpleString()
+    'struct<at:timestamp,late_by:bigint>'
+    """
+    lengths = [isinstance(field.dataType, st.DayTimeIntervalType) for field in columns]
+    counted = [
+        st.StructField(field.name, st.LongType(), field.nullable) if is_length else field
+        for field, is_length in zip(columns, lengths, strict=True)
+    ]
+    return st.StructType(counted)
+
+
 def in_columns(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table | None:
     """The rows of some tables in these columns; None if Spark would bring them into that form in another way."""
     if any(_local_times(table.schema) != _local_times(schema) for table in tables):

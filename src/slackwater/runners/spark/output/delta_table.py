@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from slackwater.errors import PlanError, RunError, SlackwaterError, message
-from slackwater.runners.spark.output.arrow_types import arrow_type
+from slackwater.runners.spark.output.arrow_types import arrow_type, with_lengths_counted
 from slackwater.runners.spark.output.table_owners import (
     as_names,
     refuse_types,
@@ -62,7 +62,7 @@ class DeltaTarget:
     @classmethod
     def of(cls, claim: DeltaClaim, place: Place, run: Run) -> DeltaTarget:
         """Refuse what no Delta table can be."""
-        sink, columns = claim.sink, claim.columns
+        sink, columns = claim.sink, with_lengths_counted(claim.columns)
         kinds = {column.name: arrow_type(column.dataType) for column in columns}
         refuse_types("Delta", columns, kinds, "select() it without them, or bring them into another type")
         partition_by = as_names(sink.partition_by)

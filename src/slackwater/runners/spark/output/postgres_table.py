@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from slackwater.errors import PlanError, RunError, message
-from slackwater.runners.spark.output.arrow_types import arrow_type
+from slackwater.runners.spark.output.arrow_types import arrow_type, with_lengths_counted
 from slackwater.runners.spark.output.postgres_session import Transaction, quoted, transaction, unless_locked
 from slackwater.runners.spark.output.postgres_types import holds, postgres_type
 from slackwater.runners.spark.output.table_owners import (
@@ -58,7 +58,7 @@ class PostgresTable:
     @classmethod
     def of(cls, claim: PostgresClaim, run: Run) -> PostgresTable:
         """Refuse what no table of PostgreSQL can be."""
-        sink, columns = claim.sink, claim.columns
+        sink, columns = claim.sink, with_lengths_counted(claim.columns)
         types = {column.name: postgres_type(column.dataType) for column in columns}
         refuse_types("PostgreSQL", columns, types, "select() it without them, or bring them into another type")
         key = as_names(sink.key)
