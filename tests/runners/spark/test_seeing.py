@@ -300,3 +300,36 @@ def test_own_lines_are_taken_out_of_what_spark_says() -> None:
     failure = failure_of(RuntimeError(text))
     assert str(failure) == "step 'where#1' failed\n    cause   KeyError: at\n\nall"
     assert failure.__notes__[0].splitlines()[1:] == ['  File "a.py", line 3, in f: at = rows[at]']
+
+
+def test_a_query_is_complete_as_far_as_all_its_outputs_are(session: SparkSession, tmp_path: Path) -> None:
+    """Bands come further the less patient they are: the last one counts, as in process, and a restart forgets none."""
+
+    def bands(source: Any) -> sw.PatienceBands:
+        return sw.stream(source, time="at").tumbling(10).in_bands(5, 40, every=sw.Every.batch(), n=sw.count())
+
+    def start() -> sw.SparkQuery:
+        files = session.readStream.schema("at long").parquet(str(tmp_path / "in"))
+        folders: Any = {name: str(tmp_path / name) for name in ("main", "late", "checkpoint")}
+        return bands(files).start(**folders, shards=2)
+
+    (tmp_path / "in").mkdir()
+    source = sw.PushSource(pa.schema({"at": pa.int64()}))
+    in_process = bands(source).open(lambda _: None, clock=sw.ManualClock(), on_late=print)
+    found, expected = [], []
+    query = start()
+    for number, times in enumerate(([1, 12, 38], [61, 40], [62], [100, 1])):
+        rows = pa.table({"at": times})
+        pq.write_table(rows, tmp_path / "in" / f"{number}.parquet")
+        query.work()
+        source.push(rows)
+        in_process.work()
+        found.append(query.progress().complete_before)
+        expected.append(in_process.progress().complete_before)
+        if number == 1:
+            query.stop()
+            query = start()
+    query.stop()
+    in_process.close()
+    assert found == expected
+    assert expected[1:] == [20, 20, 60]

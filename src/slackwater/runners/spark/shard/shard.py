@@ -230,9 +230,9 @@ class Shard:
 
     def totals(self) -> Totals:
         """What it has done since the query began."""
-        outputs = (self._graph.places[node][1] for node in self._plan.outputs.values())
-        newest = max(output.complete_before for output in outputs)
-        return self._before.after(self._rows_in, self._rows_out, newest, ended=self._ended)
+        outputs = {name: self._graph.places[node][1] for name, node in self._plan.outputs.items()}
+        complete = {name: output.complete_before for name, output in outputs.items() if not output.late}
+        return self._before.after(self._rows_in, self._rows_out, complete, ended=self._ended)
 
     def in_time_from(self) -> list[Instant]:
         """For each way in, the time from which on no row of the next micro-batch is late."""

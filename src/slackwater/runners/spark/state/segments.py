@@ -23,7 +23,7 @@ from slackwater.runners.spark.wire.arrow_bytes import from_buffer, to_buffer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VERSION: Final = 6
+VERSION: Final = 7
 """The form in which states are written."""
 
 _HEADER = struct.Struct("<B3xIQ")
