@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-import shutil
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pytest
+from browser import needs_chromium, shown
 
 import slackwater as sw
 from slackwater.profiling.measures import PatienceOutcome
@@ -24,47 +22,23 @@ _ROWS: list[dict[str, Any]] = [
     {"at": n - 90 * (n % 50 == 7) - n % 2 * 20, "came": n + 1, "by": "ab"[n % 2]} for n in range(600)
 ]
 
-_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-_WATCHED = """<script>
-window.onerror = (what) => { document.title = "failed: " + what; };
-setTimeout(() => {
+_MOVED = """
   const slider = document.querySelector(".vega-bind input");
   slider.value = 0;
   slider.dispatchEvent(new Event("input"));
   document.querySelector("#copy").click();
-}, 2000);
-</script></head>"""
+"""
 
 
-def _dumped(page: Path, folder: Path) -> str:
-    """What a browser makes of the page, after some seconds of its own time."""
-    assert _CHROMIUM is not None
-    quiet = ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
-    command = [
-        _CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        *quiet,
-        "--disable-sync",
-        f"--user-data-dir={folder}",
-    ]
-    command += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=6000", "--dump-dom", page.as_uri()]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603 - a browser
-    return html.unescape(found.stdout)
-
-
-@pytest.mark.skipif(_CHROMIUM is None, reason="there is no Chromium: install it, on Debian the package chromium")
+@needs_chromium
 def test_the_slider_shows_what_a_patience_loses(tmp_path: Path) -> None:
     """Before it is moved all rows are in time; moved to no patience at all, it shows how many are late then."""
     profile = sw.profile(_ROWS, time="at", arrived="came", origin="by")
     page = tmp_path / "page.html"
     profile.write_html(page)
-    still = _dumped(page, tmp_path / "still")
+    still = shown(page, tmp_path / "still")
     assert "109: 100.000% in time, 0 rows late, half wait 91, 99 % 110, 101 held at most" in still
-    page.write_text(page.read_text(encoding="utf-8").replace("</head>", _WATCHED, 1), encoding="utf-8")
-    moved = _dumped(page, tmp_path / "moved")
+    moved = shown(page, tmp_path / "moved", then=_MOVED)
     late, least = profile.disorder.late, PatienceOutcome.of(_recording(), 0)
     expected = f"{late} rows late, half wait {least.median_delay}, 99 % {least.delay}, {least.most_held} held at most"
     assert f"0: {1 - late / 600:.3%} in time, {expected}" in moved

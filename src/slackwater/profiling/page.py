@@ -1,13 +1,14 @@
 """A profile as one page that opens without a network: what to write first, then pictures of what was measured.
 
 Pictures (`pictures.py`) are Vega-Lite, made by Altair; the scripts that draw them come with vl-convert and stand in the
-page once.
+page once. How sections become HTML, `sections.py` says.
 """
 
 from __future__ import annotations
 
 import json
 from html import escape
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import PlanError, message
@@ -21,10 +22,11 @@ from slackwater.profiling.pictures import (
     skews_picture,
     within_picture,
 )
+from slackwater.profiling.sections import Section, html_of, sections_of
 from slackwater.profiling.text import Words, lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from slackwater.profiling.advice import PatienceAdvice
     from slackwater.profiling.profile import StreamProfile
@@ -42,6 +44,9 @@ h2 {{ font-size: 1.1rem; margin: 2.2rem 0 0.3rem; }}
 pre {{ background: #f3f6f8; padding: 0.8rem 1rem; overflow-x: auto; font-size: 13px; line-height: 1.4; }}
 p {{ margin: 0.3rem 0; max-width: 46rem; }}
 summary {{ cursor: pointer; margin-top: 1rem; }}
+table {{ border-collapse: collapse; margin: 0.6rem 0; font-size: 14px; }}
+th, td {{ padding: 0.15rem 0.9rem 0.15rem 0; text-align: right; border-bottom: 1px solid #dde4ea; }}
+th:first-child, td:first-child {{ text-align: left; }}
 button {{ font: inherit; font-size: 13px; padding: 0.1rem 0.8rem; }}
 .vega-bind {{ margin-top: 0.6rem; }}
 .vega-bind input {{ width: 28rem; }}
@@ -68,24 +73,29 @@ for (const [name, picture] of Object.entries(pictures)) {{
 """
 
 
-def page_of(profile: StreamProfile) -> str:
-    """The page as HTML."""
+def page_of(profile: StreamProfile, more: Mapping[str, Sequence[Any]] | None = None) -> str:
+    """The page as HTML; `more` are sections of somebody else, which come before those of the profile."""
     try:
         import altair  # noqa: F401, ICN001 - to be refused here, and not in the middle
         import vl_convert
     except ImportError as cause:
         hint = "pip install 'slackwater[report]'"
         raise PlanError(message("a page needs Altair and vl-convert", {"missing": cause.name}, hint)) from cause
-    parts = list(_parts(profile))
-    pictures = {f"picture-{number}": chart for number, (_, _, chart) in enumerate(parts) if chart is not None}
+    pictures: dict[str, Mapping[str, Any]] = {}
+    numbers = count()
+
+    def place_of(picture: Mapping[str, Any]) -> str:
+        name = f"picture-{next(numbers)}"
+        pictures[name] = picture
+        return name
+
     body = [
+        *(html_of(section, place_of) for section in sections_of(more or {})),
         *(f"<p>{escape(line)}</p>" for line in verdict_of(profile)),
         f'<h2>What to write</h2>\n<pre id="code">{escape(code_of(profile))}</pre>\n<button id="copy">copy</button>',
         f"<details><summary>All measures as text</summary>{_pre(chr(10).join(lines_of(profile)))}</details>",
+        *(html_of(section, place_of) for section in _sections(profile)),
     ]
-    for number, (title, words, chart) in enumerate(parts):
-        place = f'<div id="picture-{number}"></div>' if chart is not None else ""
-        body.append(f"<h2>{escape(title)}</h2>\n<p>{escape(words)}</p>\n{place}")
     return _PAGE.format(
         title=escape(f"Disorder of {profile.name}"),
         body="\n".join(body),
@@ -139,48 +149,40 @@ def _pre(text: str) -> str:
     return f"<pre>{escape(text)}</pre>"
 
 
-def _parts(profile: StreamProfile) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
-    """Titles, what they say, and the pictures."""
+def _sections(profile: StreamProfile) -> Iterator[Section]:
+    """What was measured: what each section says, and its picture."""
     words = Words(calendar=profile.calendar, clock_calendar=profile.clock_calendar)
     scale = Scale.of(profile.lateness.greatest, calendar=profile.calendar)
-    yield (
+    yield Section(
         "Completeness by patience",
         "Move the patience: rows that are later than it are late, all others wait for it.",
         completeness_picture(profile, words),
     )
     if profile.within is not None:
-        yield (
-            "Within a source and between sources",
-            _WITHIN,
-            within_picture(profile, scale),
-        )
-    yield (
-        "Lateness over time",
-        _OVER_TIME,
-        over_time_picture(profile, scale, words),
-    )
+        yield Section("Within a source and between sources", _WITHIN, within_picture(profile, scale))
+    yield Section("Lateness over time", _OVER_TIME, over_time_picture(profile, scale, words))
     if profile.heat:
-        yield (
+        yield Section(
             "Sources by lateness",
             "How many rows of a source are how late; each column is twice as late as the one before it.",
             heat_picture(profile, words),
         )
     if profile.skews:
-        yield (
+        yield Section(
             "Skew between sources",
             "How far rows of the source below are behind the newest row of the one at the left, at most.",
             skews_picture(profile, words),
         )
     if any(one.median_delay is not None for one in profile.sources):
-        yield (
+        yield Section(
             "Clocks",
             "How long half of the rows of a source seem to be under way. Far from the others: a clock that is wrong.",
             clocks_picture(profile, words),
         )
     if profile.bounds is not None and profile.bounds.curve:
-        yield "Bounds: delay against loss", _BOUNDS, bounds_picture(profile.bounds)
-    yield "Tried on rows that did not choose it", _held_out(profile), None
-    yield "How it was measured", _method(profile), None
+        yield Section("Bounds: delay against loss", _BOUNDS, bounds_picture(profile.bounds))
+    yield Section("Tried on rows that did not choose it", _held_out(profile))
+    yield Section("How it was measured", _method(profile))
 
 
 _OVER_TIME: Final = (

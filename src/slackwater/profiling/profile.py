@@ -39,7 +39,7 @@ from slackwater.profiling.text import lines_of
 from slackwater.sources.stream import feed_of, feed_of_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from slackwater.disorder.fitted import FittedBounds
     from slackwater.progress.instants import Duration, Instant
@@ -119,22 +119,24 @@ class StreamProfile:
     def _repr_html_(self) -> str:
         return notebook.block(repr(self), notebook.folded("measures and advice", str(self)))
 
-    def write_html(self, path: str | Path) -> None:
+    def write_html(self, path: str | Path, *, more: Mapping[str, Sequence[Any]] | None = None) -> None:
         """Write a page that opens without a network: what to write, and pictures of what was measured.
 
-        It needs `pip install 'slackwater[report]'`.
+        It needs `pip install 'slackwater[report]'`. `more` are sections of your own, which come first: by title a list
+        of texts, tables (a list of mappings, one for each row) and charts of Altair.
 
         >>> import slackwater as sw
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
+        >>> found = sw.profile([{"at": at} for at in (1, 3, 2, 4)], time="at")
         >>> with TemporaryDirectory() as folder:
-        ...     sw.profile([{"at": at} for at in (1, 3, 2, 4)], time="at").write_html(f"{folder}/profile.html")
+        ...     found.write_html(f"{folder}/profile.html", more={"Last night": ["The gate was closed."]})
         ...     Path(folder, "profile.html").read_text(encoding="utf-8")[:15]
         '<!DOCTYPE html>'
         """
         from slackwater.profiling.page import page_of
 
-        Path(path).write_text(page_of(self), encoding="utf-8")
+        Path(path).write_text(page_of(self, more), encoding="utf-8")
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values, for JSON: names of sources as texts, bounds as the Python that makes them.
