@@ -136,7 +136,7 @@ def test_what_is_announced_is_for_one_micro_batch_of_one_query(session: SparkSes
         return [heard for (heard,) in rows]
 
     bounds = LateBounds("spark.slackwater.one", shards=1, ways=2, is_new=False)
-    bounds.learn(6, {0: [70, 80]})
+    bounds.learn(6, [(0, [70, 80])])
     with bounds.announced(session, 7):
         assert heard("spark.slackwater.one") == [70, 80]
         assert heard("spark.slackwater.other") == [FOREVER, FOREVER]

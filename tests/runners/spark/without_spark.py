@@ -178,7 +178,7 @@ def in_shards(
         for key, shard in shards.items():
             for output, released in shard.on_micro_batch(arrivals[key]):
                 given[output] += released.to_pylist()
-        bounds.learn(number, {key: shard.in_time_from() for key, shard in shards.items()})
+        bounds.learn(number, [(key, shard.in_time_from()) for key, shard in shards.items()])
         for key, shard in shards.items():
             if store:
                 shards[key] = Shard(plan, segments[key].stored(shard))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from slackwater.plan.properties import Properties
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.cadence import Cadence
+    from slackwater.progress.instants import Duration
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,11 @@ class PunctuateGroups(Punctuate):
     def properties(self) -> Properties:
         """Those of rows that have windows."""
         return self.rows_to_groups.steps[-1].properties
+
+    @property
+    def holds_back(self) -> Duration:
+        """What the steps do that give rows windows."""
+        return sum(step.holds_back for step in self.rows_to_groups.steps)
 
     def details(self) -> str:
         """The patiences, and what is summed up."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import pairwise
+from itertools import count, pairwise
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, SourceActivity, as_timeout
 from slackwater.runners.spark.shard.reasons import reasons_together
 from slackwater.runners.spark.shard.shard import Shard
+from slackwater.runners.spark.wire.late_bounds import LateBounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -245,30 +246,38 @@ class _Hosted:
         self.shards = {key: Shard(self.plan, timeout=_TIMEOUT) for key in shard_keys(self.plan.shards)}
         self.timers: dict[int, Instant | None] = dict.fromkeys(self.shards)
         self._segments = {key: Segments() for key in self.shards}
+        self._bounds = LateBounds("", self.plan.shards, len(self.plan.pipelines), is_new=True)
+        self._numbers = count()
 
     def micro_batch(self, turn: _Turn) -> None:
         """What Spark does at a trigger: shards that get rows forget their timers, in others those expire."""
-        now, tables = turn
+        (now, tables), number = turn, next(self._numbers)
+        known = self._bounds.known_in(number)
+        worked: dict[int, list[Instant]] = {}
         arrivals = {key: Arrivals() for key in self.shards}
         for pack, rows in zip(packs_of(self.plan, chunk_rows=3), tables, strict=False):
             table = pa.Table.from_pylist(rows, pack.schema.shown)
             self.rows_in += table.num_rows
-            for packed in pack.packed(0, table.to_batches()):
+            in_time_from = FOREVER if known is None else known[pack.pipeline]
+            for packed in pack.packed(0, table.to_batches(), in_time_from):
                 arrivals[packed.shard].add(packed)
         for key, arrived in arrivals.items():
             timer = self.timers[key]
             if arrived.high_water:
-                self._work(key, self.shards[key].on_micro_batch(arrived, now))
+                worked[key] = self._work(key, self.shards[key].on_micro_batch(arrived, now))
             elif timer is not None and timer <= now:
-                self._work(key, self.shards[key].on_timer(timer))
+                worked[key] = self._work(key, self.shards[key].on_timer(timer))
+        self._bounds.learn(number, worked.items())
 
-    def _work(self, key: int, outputs: Iterator[tuple[str, pa.RecordBatch]]) -> None:
+    def _work(self, key: int, outputs: Iterator[tuple[str, pa.RecordBatch]]) -> list[Instant]:
+        """Take what a shard gives; return from when on rows are in time, as it says afterwards."""
         for output, rows in outputs:
             self.given += [(output, row) for row in rows.to_pylist()]
         shard = self.shards[key]
         self.timers[key] = shard.look_again_at
         if self.store:
             self.shards[key] = Shard(self.plan, self._segments[key].stored(shard), _TIMEOUT)
+        return shard.in_time_from()
 
     def pause(self) -> None:
         """No rows come any more; triggers go on until no timer is set."""

@@ -191,13 +191,15 @@ def test_a_bound_is_for_the_next_micro_batch_and_no_other() -> None:
     bounds = LateBounds("example", shards=2, ways=2, is_new=True)
     assert bounds.known_in(0) == [BEGINNING] * 2
     assert bounds.known_in(1) is None
-    bounds.learn(0, {0: [5, 7], 1: [5, 8]})
+    bounds.learn(0, [(0, [5, 7]), (1, [5, 8])])
     assert (bounds.known_in(0), bounds.known_in(1), bounds.known_in(2)) == (None, [5, 8], None)
-    bounds.learn(1, {})
+    bounds.learn(1, [])
     assert bounds.known_in(2) == [5, 8]
-    bounds.learn(3, {1: [9, 9]})
+    bounds.learn(3, [(1, [9, 9])])
     assert bounds.known_in(4) is None
-    bounds.learn(4, {0: [9, 10], 1: [9, 9]})
+    bounds.learn(4, [(0, [9, 10]), (0, [9, 8])])
+    assert bounds.known_in(5) is None
+    bounds.learn(4, [(0, [9, 10]), (0, [9, 8]), (1, [9, 9])])
     assert bounds.known_in(5) == [9, 10]
 
 
@@ -205,9 +207,9 @@ def test_after_a_restart_nothing_is_known_until_all_shards_have_spoken() -> None
     """Those that had nothing to do stand where nobody here has seen them."""
     bounds = LateBounds("example", shards=2, ways=1, is_new=False)
     assert bounds.known_in(0) is None
-    bounds.learn(7, {1: [3]})
+    bounds.learn(7, [(1, [3])])
     assert bounds.known_in(8) is None
-    bounds.learn(8, {0: [4], 1: [3]})
+    bounds.learn(8, [(0, [4]), (1, [3])])
     assert bounds.known_in(9) == [4]
 
 

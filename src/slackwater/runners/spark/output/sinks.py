@@ -242,7 +242,7 @@ class WriteOutputs:
             with self._jobs_named(released, batch_id, "computing and taking results"):
                 chunks = _chunks(kept)
             if self.late_bounds is not None:
-                self.late_bounds.learn(of_spark, {shard: bounds for shard, *bounds in _reported(chunks)})
+                self.late_bounds.learn(of_spark, _reported(chunks))
             if self.with_timers and not chunks:
                 return
             self.guess.found(few=all(_few(chunks, binding) is not None for binding in waiting))
@@ -310,8 +310,9 @@ def _chunks(kept: DataFrame) -> list[_Chunk]:
     return [_Chunk(*row) for row in kept.selectExpr("output", "length(body)", small, reported).collect()]
 
 
-def _reported(chunks: Sequence[_Chunk]) -> list[Sequence[int]]:
-    return [chunk.in_time_from for chunk in chunks if chunk.in_time_from is not None]
+def _reported(chunks: Sequence[_Chunk]) -> list[tuple[int, Sequence[int]]]:
+    reports = [chunk.in_time_from for chunk in chunks if chunk.in_time_from is not None]
+    return [(shard, bounds) for shard, *bounds in reports]
 
 
 def _few(chunks: Sequence[_Chunk], binding: SinkBinding) -> list[pa.Table] | None:

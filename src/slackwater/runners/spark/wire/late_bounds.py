@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from slackwater.progress.instants import BEGINNING, FOREVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from pyspark import TaskContext
     from pyspark.sql import SparkSession
@@ -46,10 +46,10 @@ class LateBounds:
 
     >>> bounds = LateBounds("example", shards=2, ways=1, is_new=False)
     >>> bounds.known_in(3)
-    >>> bounds.learn(3, {0: [7], 1: [7]})
+    >>> bounds.learn(3, [(0, [7]), (1, [7])])
     >>> bounds.known_in(4), bounds.known_in(5)
     ([7], None)
-    >>> bounds.learn(4, {1: [9]})
+    >>> bounds.learn(4, [(1, [9])])
     >>> bounds.known_in(5)
     [9]
     """
@@ -66,14 +66,14 @@ class LateBounds:
         """For each way in, the time from which on no row of a micro-batch is late; None if it is not known."""
         return self._known if batch_id == self._next else None
 
-    def learn(self, batch_id: int, reported: dict[int, Sequence[Instant]]) -> None:
-        """Take in what shards, by their numbers, say after a micro-batch.
+    def learn(self, batch_id: int, reported: Collection[tuple[int, Sequence[Instant]]]) -> None:
+        """Take in what shards, by their numbers, say after a micro-batch: one may do so after its rows and a timer.
 
         Where not all have done something, the others stand where they stood: that must be known.
         """
         before, self._next = self.known_in(batch_id), batch_id + 1
-        known = [*reported.values(), *([] if before is None else [before])]
-        complete = before is not None or len(reported) == self._shards
+        known = [*(bounds for _, bounds in reported), *([] if before is None else [before])]
+        complete = before is not None or len({shard for shard, _ in reported}) == self._shards
         self._known = [max(bounds) for bounds in zip(*known, strict=True)] if complete else None
 
     @contextmanager
