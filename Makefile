@@ -14,10 +14,8 @@ QUICK   ?=
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(READY) ## join two very uneven live streams in order; then count a year of flights on Spark, each exactly once
-	@$(BIN)/python examples/uneven_streams.py
-	@echo
-	@$(BIN)/python -u examples/flights_on_spark.py
+demo: $(READY) ## a month of flights from two live collectors that fail, counted on Spark by a query that is killed; DAYS=365 for a year
+	@$(BIN)/python -u examples/flights_live/demonstration.py $(if $(DAYS),--days $(DAYS))
 
 test: $(READY) ## ruff, mypy and all tests; in the end, how many of the lines they run
 	@$(MAKE) --no-print-directory -j 2 check loops
