@@ -50,7 +50,7 @@ docs: $(READY) ## build the site of the documents in build/site: open index.html
 mutants: $(READY) ## plant small bugs in kernels, operators, runners and sinks, and list those that no test notices; OF=path MOST=60 SEED=1
 	@$(BIN)/python tools/mutants --folder build/mutants $(if $(OF),--of $(OF)) --most $(or $(MOST),60) --seed $(or $(SEED),1)
 
-bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|deduplicate|heartbeats|spark|all, QUICK=1 for the short run: a table, then one JSON line
+bench: $(READY) ## NAME=ets|union|sort|sort_as_needed|bands|merge|deduplicate|heartbeats|spark|spark_held|all, QUICK=1 for the short run: a table, then one JSON line
 	@$(BIN)/python benchmarks/run.py $(NAME) $(if $(QUICK),--quick)
 
 figures: $(READY) ## redraw docs/figures and fill the figures of README.md and benchmarks/README.md from benchmarks/results

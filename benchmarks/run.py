@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "deduplicate": ("deduplicate",),
     "heartbeats": ("heartbeats", "releases", "heartbeats_on_spark"),
     "spark": ("spark",),
+    "spark_held": ("spark_held",),
 }
 """The modules that each name runs, imported when they are: processes that some of them start import this file again.
 

@@ -124,8 +124,9 @@ class Lab:
 class Session:
     """A session of two cores, quiet, whose Python is this one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         self._folder = folder
+        self._settings = settings
 
     def __enter__(self) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -135,7 +136,7 @@ class Session:
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "8g")
         builder = builder.config("spark.sql.streaming.numRecentProgressUpdates", "1000")
-        builder = builder.config("spark.sql.session.timeZone", "UTC")
+        builder = builder.config("spark.sql.session.timeZone", "UTC").config(map=dict(self._settings))
         self._made = builder.getOrCreate()
         self._made.sparkContext.setLogLevel("OFF")
         return self._made

@@ -51,7 +51,7 @@ def test_streams_and_bands_take_the_same(call: str) -> None:
     assert [one.default for one in of_one.values()] == [one.default for one in of_bands.values()]
 
 
-@pytest.mark.parametrize("option", ["shards", "chunk_rows", "timeout"])
+@pytest.mark.parametrize("option", ["shards", "chunk_rows", "timeout", "memory"])
 def test_options_of_spark_are_refused_in_process(option: str) -> None:
     """They would mean nothing there."""
     given: dict[str, Any] = {option: 2}

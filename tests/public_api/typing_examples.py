@@ -65,7 +65,8 @@ def parameters_have_names_and_types(stream: sw.OrderedStream, bands: sw.Patience
     bands.start(checkpoint="c", main=["a", "b"], shard=2)  # type: ignore[call-arg]
     bands.start(checkpoint="c", main="out", late="late", timeout=timedelta(seconds=30), shards=2, chunk_rows=1_000)
     sw.start_together([(stream, "out")], checkpoint="c", chunks=2)  # type: ignore[call-arg]
-    stream.to_spark(shards=2, chunk_rows=1_000)
+    stream.to_spark(shards=2, memory="64MB", chunk_rows=1_000)
+    stream.start(checkpoint="c", main="out", memory=1.5)  # type: ignore[arg-type]
     stream.to_spark(shard=2)  # type: ignore[call-arg]
     sw.parquet_files(session, "in", maxFilesPerTrigger=1, pathGlobFilter="*.parquet")
     sw.parquet_files(session, "in", maxFilesPerTigger=1)  # type: ignore[call-arg]

@@ -281,7 +281,7 @@ def test_when_all_ends_a_step_has_all_that_is_flushed_before_its_first_end() -> 
     fed.put(2, source=1)
     assert noted == ["where#1 takes 1 on 0", "where#2 takes 2 on 0"]
     noted.clear()
-    fed.graph.end_all()
+    list(fed.graph.end_all())
     assert noted == [
         "where#1 ends on 0",
         "union#1 takes 1 on 0",

@@ -94,6 +94,11 @@ class RowStore:
     def __len__(self) -> int:
         return sum(segment.left for segment in self._segments)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all segments: of rows that were taken, too, as long as others wait beside them."""
+        return sum(segment.rows.nbytes for segment in self._segments)
+
     def append(self, rows: pa.RecordBatch) -> None:
         """Take in the next rows."""
         if not rows.num_rows:

@@ -11,7 +11,8 @@ Laws (the torture harness in slackwater.testing runs them on every subclass it f
     4. After on_end on every port nothing is buffered.
     5. Feedback (ignore_before) at any moment, lost or repeated, changes nothing of what reaches past its bound, and no
        punctuation. So does leaving out what is of no interest by of_interest_from.
-    6. Where `splits`: operators that each get the rows of some keys, with all punctuations, give together what one
+    6. Where `spills`: to spill at any moment changes nothing.
+    7. Where `splits`: operators that each get the rows of some keys, with all punctuations, give together what one
        gives; and so they go on when split() and unite() have taken what they remember to another number of them.
 
 To write one: copy `union.py` (several ports) or `where.py` (one port, no state), give it a plan node, and add a
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from slackwater.columns.row_spread import RowSpread
+    from slackwater.columns.spillway import Spillway
     from slackwater.events.batch import EventBatch
     from slackwater.operators.why import Why
     from slackwater.progress.frontier import Port
@@ -58,6 +60,9 @@ class Operator(ABC, Generic[StateT]):
 
     splits: ClassVar[bool] = False
     """Whether what is remembered can be taken to another number of operators: split() and unite() are there."""
+
+    spills: ClassVar[bool] = False
+    """Whether it needs little memory: spill() puts elsewhere what waits, send_more() sends what is due part by part."""
 
     @abstractmethod
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:
@@ -116,6 +121,21 @@ class Operator(ABC, Generic[StateT]):
         It is no part of the state.
         """
         return 0
+
+    def spill(self, spillway: Spillway, memory: int) -> None:
+        """Put all rows that wait elsewhere, if they take more memory than so many bytes."""
+        raise NotImplementedError
+
+    def spilled(self) -> int:
+        """How many of the events that are held are not in memory."""
+        return 0
+
+    def send_more(self) -> Emission | None:
+        """Send more of what is due, where that is too much for one emission; None if nothing is left of it.
+
+        Who lets an operator spill asks after each call, until there is no more, and before a snapshot.
+        """
+        return None
 
     def late(self) -> int:
         """How many rows, since the very beginning, came too late and did not go to a band or the main output."""

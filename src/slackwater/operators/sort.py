@@ -7,8 +7,14 @@ what each would have released lies, in order, in what the last one does.
 Rows that are of no interest do not come in. Of rows that wait, points are let go when they become so; at the ends of
 others nobody looks until they go out.
 
-Invariant: everything held is at or after the last punctuation; output is ordered.
-Cost: see kernels.sorting.impatience_sort for times and rows, and row_store for what hangs on them.
+Where rows that wait take more memory than there is, all of them are spilled, in order of time, and come back block by
+block when they are due (spilled_blocks). What has been spilled came before what is in memory, so that of rows of one
+time it goes first.
+
+Invariant: everything held is at or after the last punctuation, unless more of what is due is asked for; output is
+ordered.
+Cost: see kernels.sorting.impatience_sort for times and rows, and row_store for what hangs on them. To spill is to
+gather and to write each row once.
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from slackwater.columns.row_store import RowStore, RowStoreState
+from slackwater.columns.spilled_blocks import SpilledBlock, SpilledBlocks, TimedRows, in_order
 from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.kernels.sorting.impatience_sort import ImpatienceSorter, SorterState
 from slackwater.kernels.sorting.pairs import Piece, concat
@@ -29,15 +36,19 @@ from slackwater.progress.instants import FOREVER
 from slackwater.progress.saturating import later
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from slackwater.columns.row_spread import RowSpread
+    from slackwater.columns.spillway import Spillway
     from slackwater.events.schema import EventSchema
     from slackwater.kernels.sorting.pairs import Column
     from slackwater.progress.frontier import Port
     from slackwater.progress.instants import Duration, Instant
 
 _END = pa.field("", pa.int64())
+
+PLACE_BYTES = 16
+"""What the sorter keeps of a row: its time and its number."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,7 @@ class SortState:
     progress: StreamProgress
     times: SorterState
     rows: RowStoreState
+    spilled: tuple[SpilledBlock, ...] = ()
 
 
 class SortOperator(InterestedOperator[SortState]):
@@ -56,11 +68,12 @@ class SortOperator(InterestedOperator[SortState]):
     """
 
     __slots__ = (
-        "_holds_ends", "_intervals", "_length", "_no_rows", "_peak", "_progress", "_rows", "_schema", "_sorter",
-        "_step", "_where",
+        "_held", "_holds_ends", "_intervals", "_length", "_no_rows", "_owed", "_peak", "_progress", "_rows", "_schema",
+        "_sorter", "_spilled", "_step", "_where",
     )  # fmt: skip
-    state_types = (SortState, RowStoreState, SorterState, Piece, StreamProgress)
+    state_types = (SortState, RowStoreState, SorterState, Piece, SpilledBlock, StreamProgress)
     splits = True
+    spills = True
 
     def __init__(
         self,
@@ -79,8 +92,11 @@ class SortOperator(InterestedOperator[SortState]):
         self._where = f"step {step!r}"
         self._progress = resume.progress if resume else StreamProgress()
         self._sorter = ImpatienceSorter(resume.times if resume else None)
-        held = schema.payload.append(_END) if self._holds_ends else schema.payload
-        self._rows = RowStore(held, resume.rows if resume else None)
+        self._held = schema.payload.append(_END) if self._holds_ends else schema.payload
+        self._rows = RowStore(self._held, resume.rows if resume else None)
+        self._spilled = SpilledBlocks(self._held, resume.spilled if resume else ())
+        # Up to where all is due, if some of it is left for send_more.
+        self._owed: Instant | None = None
         self._peak = 0
 
     def on_batch(self, port: Port, batch: EventBatch) -> Emission:  # noqa: ARG002 - there is one input
@@ -91,7 +107,7 @@ class SortOperator(InterestedOperator[SortState]):
         if batch.rows:
             data = self._interest.rows_of(batch.data())
             self._sorter.add(data.start)
-            self._peak = max(self._peak, self._sorter.buffered)
+            self._peak = max(self._peak, self.buffered())
             self._rows.append(
                 data.payload.append_column(_END, pa.array(data.ends())) if self._holds_ends else data.payload
             )
@@ -103,17 +119,39 @@ class SortOperator(InterestedOperator[SortState]):
         return self._send(FOREVER)
 
     def _send(self, complete_before: Instant) -> Emission:
-        pieces = self._sorter.release(complete_before)
+        if self._spilled.due(complete_before):
+            return self._send_step(complete_before)
+        taken = self._taken(complete_before)
         punctuation = punctuation_like(self._no_rows, complete_before)
-        if not pieces:
+        if taken is None:
             return Emission((punctuation,))
-        times, numbers = concat(pieces)
-        rows = self._rows.take(numbers)
         if not self._intervals:
-            return Emission((EventBatch(rows, times), punctuation))
-        return Emission.of(self._interest.rows_of(self._with_ends(rows, times)), punctuation)
+            return Emission((EventBatch(taken.rows, taken.times), punctuation))
+        return Emission.of(self._interest.rows_of(self._with_ends(*taken)), punctuation)
 
-    def _with_ends(self, rows: pa.RecordBatch, times: Column) -> EventBatch:
+    def _send_step(self, complete_before: Instant) -> Emission:
+        """Send what is due of a few blocks, with what is in memory and older; the punctuation behind the last step."""
+        parts, reached, more = self._spilled.take(complete_before)
+        self._owed = complete_before if more else None
+        taken = self._taken(reached)
+        times, rows = in_order(self._held, parts if taken is None else [*parts, taken])
+        events = self._with_ends(times, rows) if self._intervals else EventBatch(rows, times)
+        behind = () if more else (punctuation_like(self._no_rows, complete_before),)
+        return Emission.of(self._interest.rows_of(events), *behind)
+
+    def send_more(self) -> Emission | None:
+        """The next step, if what is spilled and due was too much for those before."""
+        return None if self._owed is None else self._send_step(self._owed)
+
+    def _taken(self, complete_before: Instant) -> TimedRows | None:
+        """Take out of memory what is older than a bound, in order; None if nothing is."""
+        pieces = self._sorter.release(complete_before)
+        if not pieces:
+            return None
+        times, numbers = concat(pieces)
+        return TimedRows(times, self._rows.take(numbers))
+
+    def _with_ends(self, times: Column, rows: pa.RecordBatch) -> EventBatch:
         if self._length is not None:
             within = int(times[-1]) <= FOREVER - self._length  # the last is the greatest: all honest times are
             return EventBatch(rows, times, times + self._length if within else later(times, self._length))
@@ -131,6 +169,28 @@ class SortOperator(InterestedOperator[SortState]):
             self._rows.discard(numbers)
             self._interest.ignored += len(numbers)
 
+    def spill(self, spillway: Spillway, memory: int) -> None:
+        """Put all rows that are in memory elsewhere, in order of time, if they take more than so many bytes."""
+        waiting = self._sorter.buffered
+        size = self._rows.nbytes + PLACE_BYTES * waiting
+        if not waiting or size <= memory:
+            return
+        block = max(spillway.block_bytes * waiting // size, 1)
+        times, numbers = concat(self._sorter.release(FOREVER))
+        for first in range(0, waiting, block):
+            part = TimedRows(times[first : first + block], self._rows.take(numbers[first : first + block]))
+            self._spilled.put(part, spillway)
+        self._sorter, self._rows = ImpatienceSorter(), RowStore(self._held)
+
+    @property
+    def held_columns(self) -> pa.Schema:
+        """The columns that are kept of rows that wait, besides their times."""
+        return self._held
+
+    def spilled(self) -> int:
+        """How many rows wait elsewhere."""
+        return len(self._spilled)
+
     def idle_waiting_on(self) -> Port | None:
         """The input, while rows are held: a punctuation may release them though no row comes."""
         return 0 if self.buffered() else None
@@ -141,7 +201,7 @@ class SortOperator(InterestedOperator[SortState]):
 
     def buffered(self) -> int:
         """How many rows wait."""
-        return self._sorter.buffered
+        return self._sorter.buffered + len(self._spilled)
 
     def peak_buffered(self) -> int:
         """The most rows that waited: all of a batch are taken in before any goes."""
@@ -149,7 +209,8 @@ class SortOperator(InterestedOperator[SortState]):
 
     def snapshot(self) -> SortState:
         """Return what waits. Cost: O(segments); no row is copied."""
-        return SortState(self._progress, self._sorter.snapshot(), self._rows.snapshot())
+        assert self._owed is None, "what is due must be sent before"
+        return SortState(self._progress, self._sorter.snapshot(), self._rows.snapshot(), self._spilled.snapshot())
 
     def split(self, spreads: Sequence[RowSpread]) -> list[SortState]:
         """The rows that wait, by their keys, in order. Cost: that of sending all of them."""
@@ -164,10 +225,13 @@ class SortOperator(InterestedOperator[SortState]):
         held = (rows for state in states for rows in self._released(state))
         return self._holding(StreamProgress.least(state.progress for state in states), held)
 
-    def _released(self, state: SortState) -> list[EventBatch]:
+    def _released(self, state: SortState) -> Iterator[EventBatch]:
         """All rows that wait, in order."""
-        sent = SortOperator(self._schema, self._step, state, self._length).on_end(0)
-        return [batch for batch in sent.batches if batch.rows]
+        operator = SortOperator(self._schema, self._step, state, self._length)
+        emission: Emission | None = operator.on_end(0)
+        while emission is not None:
+            yield from (batch for batch in emission.batches if batch.rows)
+            emission = operator.send_more()
 
     def _holding(self, progress: StreamProgress, held: Iterable[EventBatch]) -> SortState:
         """What is remembered where these rows wait."""
@@ -180,4 +244,5 @@ class SortOperator(InterestedOperator[SortState]):
     def check(self) -> None:
         """Assert the invariants."""
         self._sorter.check()
+        self._spilled.check()
         assert len(self._rows) == self._sorter.buffered

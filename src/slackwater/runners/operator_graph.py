@@ -25,7 +25,7 @@ from slackwater.runners.result import Counters
 from slackwater.runners.snapshot import Snapshot, require_same_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from slackwater.events.batch import EventBatch
     from slackwater.operators.emission import Emission
@@ -212,15 +212,17 @@ class OperatorGraph:
                     found = True
                     run(step)
 
-    def end_all(self) -> None:
+    def end_all(self) -> Iterator[None]:
         """End all inputs of every step, at one moment: nothing will be put in any more.
 
-        Producers come first, and a step learns of its first end when all is in that they have flushed.
+        Producers come first, and a step learns of its first end when all is in that they have flushed. So what they
+        have not sent yet (send_more) must be sent by the runner wherever this stops.
         """
         for step in self.steps:
             for arc in step.inputs:
                 self.release(step, end_input(arc))
                 self.run()
+                yield
 
     # ---- its state -------------------------------------------------------------------------------------------------
 

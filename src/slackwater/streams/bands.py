@@ -130,6 +130,7 @@ class Bands(Sequence[StreamT]):
         name: str | None = None,
         shards: int | None = None,
         rescale: bool = False,
+        memory: int | str | None = None,
         chunk_rows: int | None = None,
     ) -> SparkQuery:
         """Start one query on Spark for all: with one sink, or a list with a sink for each.
@@ -174,6 +175,7 @@ class Bands(Sequence[StreamT]):
             name=name,
             shards=shards,
             rescale=rescale,
+            memory=memory,
             chunk_rows=chunk_rows,
         )
 

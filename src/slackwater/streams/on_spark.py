@@ -37,6 +37,7 @@ def start_together(
     name: str | None = None,
     shards: int | None = None,
     rescale: bool = False,
+    memory: int | str | None = None,
     chunk_rows: int | None = None,
 ) -> SparkQuery:
     """Start one query on Spark for several streams, such as the bands of in_bands(), each with its sink.
@@ -72,6 +73,7 @@ def start_together(
         name=name,
         shards=shards,
         rescale=rescale,
+        memory=memory,
         chunk_rows=chunk_rows,
     )
 
@@ -242,10 +244,12 @@ def to_spark(
     timeout: str | timedelta | None = None,
     *,
     shards: int | None = None,
+    memory: int | str | None = None,
     chunk_rows: int | None = None,
 ) -> Frame:
     """The rows of a stream as a DataFrame."""
-    return _spark_runner().to_frame(stream, timeout=timeout, shards=shards, chunk_rows=chunk_rows)
+    runner = _spark_runner()
+    return runner.to_frame(stream, timeout=timeout, shards=shards, memory=memory, chunk_rows=chunk_rows)
 
 
 def loaded_from_spark(name: str) -> Any:

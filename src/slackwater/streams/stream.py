@@ -260,6 +260,7 @@ class Stream:
         name: str | None = None,
         shards: int | None = None,
         rescale: bool = False,
+        memory: int | str | None = None,
         chunk_rows: int | None = None,
     ) -> SparkQuery:
         """Start a query on Spark that runs until it is stopped, and goes on from its checkpoint when started again.
@@ -296,6 +297,10 @@ class Stream:
           core there is now. What is held goes where it belongs then, before the query goes on; where the number is the
           same nothing is done. A step whose memory cannot be parted yet is refused: it names itself. So is `timeout`.
           The command `slackwater rescale CHECKPOINT --shards 8` has the next start do so that does not say `shards`.
+        - `memory`: how much rows may take that wait for their turn in the sorts of a shard, such as "256MB"; without it
+          512 MiB, or a sixteenth of what `spark.executor.pyspark.memory` leaves a worker, if that is less. Beyond it
+          rows are spilled to the state store, in order, and come back when they are due. explain(runner="spark") says
+          what a row takes. It may be another one each time that a query is started.
         - `chunk_rows`: how many rows are moved to a shard as one value, at most.
 
         >>> import slackwater as sw
@@ -330,6 +335,7 @@ class Stream:
             name=name,
             shards=shards,
             rescale=rescale,
+            memory=memory,
             chunk_rows=chunk_rows,
         )
 
@@ -338,14 +344,15 @@ class Stream:
         timeout: str | timedelta | None = None,
         *,
         shards: int | None = None,
+        memory: int | str | None = None,
         chunk_rows: int | None = None,
     ) -> Frame:
         """Return the rows as a DataFrame of Spark, for a query of your own: streaming, if the sources are.
 
-        `timeout`, `shards` and `chunk_rows` are as in start(); a timeout is for streaming ones. What start() sets for
-        its own query is up to you here: a session that keeps state elsewhere than in RocksDB, cannot distinguish
-        attempts at a task apart, or has more shuffle partitions than there are shards, is refused with the calls to
-        make. With "2m" for spark.sql.execution.arrow.maxBytesPerBatch large micro-batches are faster.
+        `timeout`, `shards`, `memory` and `chunk_rows` are as in start(); a timeout, and memory, are for streaming ones.
+        What start() sets for its own query is up to you here: a session that keeps state elsewhere than in RocksDB,
+        cannot distinguish attempts at a task apart, or has more shuffle partitions than there are shards, is refused
+        with the calls to make. With "2m" for spark.sql.execution.arrow.maxBytesPerBatch large micro-batches are faster.
 
         >>> import slackwater as sw
         >>> frame = spark.createDataFrame([(1, "a"), (3, "b"), (2, "c")], "at long, x string")
@@ -353,4 +360,4 @@ class Stream:
         >>> [row.x for row in ordered.to_spark(shards=1).collect()]
         ['a', 'c', 'b']
         """
-        return to_spark(self, timeout, shards=shards, chunk_rows=chunk_rows)
+        return to_spark(self, timeout, shards=shards, memory=memory, chunk_rows=chunk_rows)

@@ -1,7 +1,8 @@
 """Drives an operator in every way a runner might, and holds it to the laws of the contract.
 
 The same streams are fed as one batch, one element at a time, in random cuts, with empty batches in between, with ports
-interleaved at random, and with a snapshot and a new operator at every boundary; check() is called after each call.
+interleaved at random, and with a snapshot and a new operator at every boundary; check() is called after each call. An
+operator that can spill does so at random moments, as soon as a row waits or when ten do.
 Whatever the way, the output must be the same temporal table, the one of a slow oracle; its punctuations must never go
 back nor be contradicted; and nothing may be left inside when all inputs have ended. Where rows may be divided by their
 keys, several operators do the work of one, and become more and fewer meanwhile.
@@ -25,6 +26,7 @@ from slackwater.events.elements import Insert, Punctuate, elements_of
 from slackwater.operators.operator import Operator
 from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.temporal.table import earliest_concerned
+from slackwater.testing.spilling import SpillwayInMemory
 from slackwater.testing.tables import assert_same_table
 
 if TYPE_CHECKING:
@@ -43,6 +45,12 @@ Streams: TypeAlias = "tuple[EventBatch, ...]"
 
 _CHANGES: float = 0.3
 """How often operators become more or fewer before they get an element."""
+
+_SPILLS: float = 0.5
+"""How often operators that can spill are asked to, after a call."""
+
+_TEN_ROWS = 400
+"""Bytes of about so many rows, with their places."""
 
 TICK: Instant = 7
 """The processing time that operators with ticks get before each batch."""
@@ -83,17 +91,19 @@ class Cut(Enum):
 def torture(case: TortureCase, streams: Streams, rng: Random) -> None:
     """Run one case under every cut, with and without restores; raise AssertionError at the first broken law."""
     expected = list(case.oracle(streams))
-    for cut in Cut:
-        for restore in (False, True):
-            emitted = drive(case, schedule(streams, cut, rng), len(streams), restore=restore)
-            try:
-                assert_lawful(emitted, ordered=case.ordered)
-                assert_same_table(emitted, expected)
-            except AssertionError as error:
-                error.add_note(
-                    f"{case.name}: {cut.value}, {'restored at every boundary' if restore else 'undisturbed'}"
-                )
-                raise
+    for cut, restore, spill in itertools.product(
+        Cut, (False, True), (False, True) if case.operator.spills else (False,)
+    ):
+        emitted = drive(
+            case, schedule(streams, cut, rng), len(streams), restore=restore, spilling=rng if spill else None
+        )
+        try:
+            assert_lawful(emitted, ordered=case.ordered)
+            assert_same_table(emitted, expected)
+        except AssertionError as error:
+            disturbed = "restored at every boundary" if restore else "undisturbed"
+            error.add_note(f"{case.name}: {cut.value}, {disturbed}{', spilled' if spill else ''}")
+            raise
 
 
 def torture_divided(case: TortureCase, streams: Streams, rng: Random) -> None:
@@ -126,7 +136,9 @@ def _drive_divided(
         for number in mine:
             operator = operators[number]
             emission = operator.on_end(port) if element is None else operator.on_batch(port, element)
-            emitted[-1][number] += _batches(emission, case.output)
+            emitted[-1][number] += _all_batches(operator, emission, case.output)
+            if operator.spills and rng.random() < _SPILLS:
+                operator.spill(SpillwayInMemory(), 0)
             operator.check()
         ended += [port] if element is None else []
     assert sum(operator.buffered() for operator in operators) == 0, "something is left inside"
@@ -154,11 +166,17 @@ def _spreads(case: TortureCase, number: int) -> list[RowSpread]:
 
 
 def drive(
-    case: TortureCase, schedule: Iterable[tuple[Port, EventBatch | None]], ports: int, *, restore: bool
+    case: TortureCase,
+    schedule: Iterable[tuple[Port, EventBatch | None]],
+    ports: int,
+    *,
+    restore: bool,
+    spilling: Random | None = None,
 ) -> list[EventBatch]:
     """Feed batches and ends (None) to an operator, checking it after each call; return what it emitted."""
     operator = case.build(None)
     emitted: list[EventBatch] = []
+    spillway = SpillwayInMemory()
     for port, batch in schedule:
         if restore:
             state = operator.snapshot()
@@ -166,11 +184,23 @@ def drive(
         if operator.ticks:
             emitted += _batches(operator.on_tick(TICK), case.output)
         emission = operator.on_end(port) if batch is None else operator.on_batch(port, batch)
-        emitted += _batches(emission, case.output)
+        emitted += _all_batches(operator, emission, case.output)
         operator.check()
+        if spilling is not None and spilling.random() < _SPILLS:
+            operator.spill(spillway, spilling.choice([0, _TEN_ROWS]))
+            operator.check()
         waits = operator.idle_waiting_on()
         assert waits is None or (0 <= waits < ports and operator.buffered()), "waits without holding anything"
     assert operator.buffered() == 0, f"{operator.buffered()} left inside after all inputs ended"
+    return emitted
+
+
+def _all_batches(operator: Operator[Any], emission: Emission | None, output: OutputName | None) -> list[EventBatch]:
+    """What an operator has sent, and what it has left to send."""
+    emitted: list[EventBatch] = []
+    while emission is not None:
+        emitted += _batches(emission, output)
+        emission = operator.send_more()
     return emitted
 
 

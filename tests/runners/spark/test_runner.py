@@ -457,7 +457,8 @@ def test_a_plan_that_cannot_be_spread_says_so(session: SparkSession, tmp_path: P
     frame = session.read.schema(_COLUMNS).parquet(str(_written(tmp_path)))
     ordered = _sorted(_stream(frame), late=sw.Late.drop())
     counted = _stream(frame).tumbling("50us").in_bands("40us", late=sw.Late.drop(), n=sw.count())
-    with pytest.warns(UserWarning, match=r"(?s)one shard does all the work.*cores +2.*a total order over all rows"):
+    words = r"(?s)one shard does all the work.*cores +2.*a total order over all rows.*sort#1 .* bytes.*wait in memory"
+    with pytest.warns(UserWarning, match=words):
         ordered.to_spark()
     with pytest.warns(UserWarning, match=r"(?s)one shard does all the work.*has no keys that rows bring along"):
         counted[0].to_spark()

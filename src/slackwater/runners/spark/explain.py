@@ -21,15 +21,17 @@ from slackwater.plan.node import SourceNode, walk
 from slackwater.plan.nodes.aggregating import summed_up_in_words
 from slackwater.plan.rewrites.preaggregate import why_not_map_side
 from slackwater.runners.spark.output.sinks import FEW_BYTES
+from slackwater.runners.spark.planning.held_rows import held_rows
 from slackwater.runners.spark.planning.shard_count import cores_of
 from slackwater.runners.spark.runner import MAIN, plan_of, require_counts
 from slackwater.runners.spark.settings import calls_of, settings_for_local_checkpoints
 from slackwater.runners.spark.source import SparkFeed
+from slackwater.runners.spark.state.memory import as_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from slackwater.plan.node import Node
     from slackwater.runners.spark.planning.shard_plan import InputPipeline, ShardPlan
@@ -62,6 +64,8 @@ def explain(roots: Sequence[Node], shards: int | None = None) -> str:
     wanted = shards or cores or _SEVERAL
     plan = plan_of(roots, wanted)
     facts = dict(_facts(plan, known=bool(shards or cores), asked=shards is not None))
+    held = held_rows(plan, None if _ends(roots) else as_memory(None, _session_of(roots)))
+    facts |= {"memory": held} if held else {}
     facts |= _settings(_session_of(roots))
     width = max(map(len, facts))
     places = _places(plan)
@@ -183,6 +187,16 @@ def _cores(roots: Sequence[Node]) -> int | None:
 
 def _session_of(roots: Sequence[Node]) -> SparkSession | None:
     """The session of the first DataFrame; none where there is none."""
-    feeds = [node.feed for node in walk(*roots) if isinstance(node, SourceNode)]
-    frames = [feed.frame for feed in feeds if isinstance(feed, SparkFeed) and feed.frame is not None]
+    frames = _frames_of(roots)
     return frames[0].sparkSession if frames else None
+
+
+def _ends(roots: Sequence[Node]) -> bool:
+    """Whether all DataFrames that are read end; where there are none, a stream is what is asked about."""
+    frames = _frames_of(roots)
+    return bool(frames) and not any(frame.isStreaming for frame in frames)
+
+
+def _frames_of(roots: Sequence[Node]) -> list[DataFrame]:
+    feeds = [node.feed for node in walk(*roots) if isinstance(node, SourceNode)]
+    return [feed.frame for feed in feeds if isinstance(feed, SparkFeed) and feed.frame is not None]

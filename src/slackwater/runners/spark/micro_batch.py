@@ -129,7 +129,7 @@ def observed(released: DataFrame, run: Run, *, calendar: bool) -> DataFrame:
     counts = ("rows_in", "rows_out", "late", "duplicates")
     left_out = ("contradicted_total", "passed_over_total", "unsent", "shared", "only_some", "open_events")
     totals = tuple(f"{name}_total" for name in (*counts, "broken_bounds"))
-    summed = (*counts, *totals, *left_out, "held", "runs", "state_bytes")
+    summed = (*counts, *totals, *left_out, "held", "spilled", "runs", "state_bytes")
     phases = ("decode_seconds", "operate_seconds", "state_seconds", "encode_seconds")
     return released.observe(
         _OBSERVED,

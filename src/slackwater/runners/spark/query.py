@@ -235,7 +235,8 @@ class SparkQuery:
         """The last micro-batch in which a shard worked: its number, its duration, and the metrics of all shards.
 
         `rows_in`, `rows_out` and `late` are those of the micro-batch, `..._total` those since the query began, restarts
-        included. `held` are the rows and groups that wait: more rows, a flush or a timeout lets them out.
+        included. `held` are the rows and groups that wait: more rows, a flush or a timeout lets them out. `spilled` are
+        those of them that are not in memory, but in the state store alone (`start(memory=...)`).
         `replicas` are those that columns name, `replicas_waiting` those of them whose punctuations do not count yet,
         and `replicas_taken_over` those that lead because the others had fallen silent. `complete_before` is how far all
         outputs have come, in words for calendar time; None if they have not begun. `shared` and `only_some` count what

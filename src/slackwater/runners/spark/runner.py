@@ -23,6 +23,7 @@ from slackwater.runners.spark.output.claims import claims_of, resolved
 from slackwater.runners.spark.output.flushing import Flush, refuse_at_end
 from slackwater.runners.spark.output.sinks import WriteOutputs, as_sink, bindings_of
 from slackwater.runners.spark.output.unpacking import rows_of_outputs
+from slackwater.runners.spark.planning.held_rows import held_rows
 from slackwater.runners.spark.planning.plan_lines import Line
 from slackwater.runners.spark.planning.shard_count import default_shards
 from slackwater.runners.spark.planning.shard_plan import ShardPlan
@@ -43,6 +44,7 @@ from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.shard.shard_state import codec_of
 from slackwater.runners.spark.shard.unopened_host import unopened
 from slackwater.runners.spark.source import SparkFeed
+from slackwater.runners.spark.state.memory import as_memory
 from slackwater.runners.spark.storage.places import place_of
 from slackwater.runners.spark.wire.chunks import CHUNK_ROWS
 from slackwater.runners.spark.wire.late_bounds import LateBounds, setting_of
@@ -88,6 +90,7 @@ def start_together(
     name: str | None = None,
     shards: int | None = None,
     rescale: bool = False,
+    memory: int | str | None = None,
     chunk_rows: int | None = None,
 ) -> SparkQuery:
     """Start one query for one stream or several, such as the bands of in_bands(), each with its sink.
@@ -100,12 +103,13 @@ def start_together(
     _refuse_trigger(trigger or {}, timeout, at_end)
     roots = [stream.node for stream, _ in streams]
     session = _session_of(roots)
+    most = as_memory(memory, session)
     place = place_of(session, checkpoint)
     earlier = earlier_start(session, place, shards)
     as_before = None if rescale else earlier.shards
     plan = plan_of(roots, shards or earlier.wished or as_before or default_shards(session))
     if shards is None:
-        _warn_of_one_shard(plan)
+        _warn_of_one_shard(plan, most)
     frames = _frames_of(plan)
     if not frames[0].isStreaming:
         raise PlanError(message("start() is for streaming DataFrames", {}, "use to_spark() for those that end"))
@@ -126,7 +130,7 @@ def start_together(
     bounds = _late_bounds(plan, run)
     packed = _with_flush(_packed(plan, chunk_rows, bounds), flush)
     calendar = all(root.schema.calendar for root in roots)
-    released = observed(_hosted(plan, packed, longest_silence), run, calendar=calendar)
+    released = observed(_hosted(plan, packed, longest_silence, most), run, calendar=calendar)
     run.write(session)
     remove_earlier(session, run)
     grant(session, run)
@@ -171,6 +175,7 @@ def to_frame(
     *,
     timeout: str | timedelta | None = None,
     shards: int | None = None,
+    memory: int | str | None = None,
     chunk_rows: int | None = None,
 ) -> DataFrame:
     """The rows of a stream as a DataFrame: a streaming one, or, if all that it reads ends, one that ends.
@@ -181,18 +186,22 @@ def to_frame(
     longest_silence = as_timeout(timeout)
     require_counts(shards=shards, chunk_rows=chunk_rows)
     session = _session_of([stream.node])
+    most = as_memory(memory, session)
     plan = plan_of([stream.node], shards or default_shards(session))
-    if shards is None:
-        _warn_of_one_shard(plan)
     frames = _frames_of(plan)
+    if shards is None:
+        _warn_of_one_shard(plan, most if frames[0].isStreaming else None)
     if longest_silence is not None and not frames[0].isStreaming:
         facts, hint = {"timeout": timeout}, "leave timeout= out: all that is held comes at the end"
         raise PlanError(message("timeout= means nothing for a batch DataFrame", facts, hint))
+    if memory is not None and not frames[0].isStreaming:
+        words = "leave memory= out: what waits is held in memory, for no state is stored"
+        raise PlanError(message("memory= means nothing for a batch DataFrame", {"memory": memory}, words))
     refuse_lost_rows(plan)
     packed = _packed(plan, chunk_rows, nothing_is_late=not frames[0].isStreaming)
     if frames[0].isStreaming:
         require_settings(session, plan.wanted_shards)
-        released = _hosted(plan, packed, longest_silence)
+        released = _hosted(plan, packed, longest_silence, most)
     else:
         released = packed.repartition(plan.shards, "shard").mapInArrow(BatchHost(plan), RELEASED_SPARK)
     return rows_of_outputs(released, [MAIN], _columns(plan, session)[MAIN])
@@ -237,10 +246,10 @@ def _late_bounds(plan: ShardPlan, run: Run) -> LateBounds | None:
     return LateBounds(setting_of(run), plan.shards, len(plan.pipelines), is_new=not run.before and not run.log)
 
 
-def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None) -> DataFrame:
+def _hosted(plan: ShardPlan, packed: DataFrame, timeout: Duration | None, memory: int) -> DataFrame:
     if timeout is not None:
         IdleTimeout.in_plan(plan, timeout)  # what cannot work is refused now
-    host = unopened(ShardHost(plan, timeout))
+    host = unopened(ShardHost(plan, timeout, memory))
     # With a clock Spark runs a micro-batch at every trigger, though there are no rows.
     time_mode = "None" if timeout is None else "ProcessingTime"
     return packed.groupBy("shard").transformWithStateInPandas(host, RELEASED_SPARK, "append", time_mode)
@@ -265,10 +274,10 @@ def _diverted_output(kind: OutputName, name: str) -> str:
     return f"{kind} {name}"
 
 
-def _warn_of_one_shard(plan: ShardPlan) -> None:
-    """Say why the other cores have nothing to do, if that was not asked for."""
+def _warn_of_one_shard(plan: ShardPlan, memory: int | None) -> None:
+    """Say why the other cores have nothing to do, if that was not asked for, and what the one shard holds."""
     if plan.shards < plan.wanted_shards:
-        facts = {"cores": plan.wanted_shards, "because": plan.why_one}
+        facts = {"cores": plan.wanted_shards, "because": plan.why_one, "memory": held_rows(plan, memory)}
         hint = "group or join by columns that rows bring along; shards=1 says that it is meant so"
         warnings.warn(message("one shard does all the work", facts, hint), stacklevel=4)
 

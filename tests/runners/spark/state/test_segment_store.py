@@ -11,7 +11,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import PlanError, RunError
-from slackwater.events.batch import EventBatch
+from slackwater.events.batch import EventBatch, punctuation_like
 from slackwater.events.schema import EventSchema
 from slackwater.operators.aggregate.aggregate import AggregateOperator
 from slackwater.operators.aggregate.banded import BandedAggregateOperator
@@ -35,11 +35,12 @@ from slackwater.runners.spark.state import segment_store
 from slackwater.runners.spark.state.segment_store import Head, SegmentStore
 from slackwater.runners.spark.state.state_codec import StateCodec
 from slackwater.runners.spark.wire.chunks import CHUNK_BYTES
-from slackwater.testing.cases import AGGREGATES, CASES, INTERVALS
+from slackwater.testing.cases import AGGREGATES, CASES, INTERVALS, POINTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from slackwater.operators.emission import Emission
     from slackwater.operators.operator import Operator
 
 _SCHEMA = pa.schema({"at": pa.int64(), "word": pa.string()})
@@ -302,6 +303,96 @@ def test_small_segments_of_wide_rows_are_not_put_together() -> None:
     held = operator.snapshot().rows.segments
     assert len(held) == 10
     assert max(rows.nbytes for _, rows, _ in held) < CHUNK_BYTES
+
+
+# ---- spilled ---------------------------------------------------------------------------------------------------------
+
+
+def _spilled(store: SegmentStore, segments: _Segments, *starts: int) -> SortOperator:
+    """A sort all of whose rows are spilled; a spillway takes them, block by block."""
+    operator, first = SortOperator(POINTS), 0
+    for start in starts:
+        times = np.arange(start, start + 1_000)
+        payload = pa.record_batch([pa.array(["a", "b"] * 500), pa.array(times)], schema=POINTS.payload)
+        operator.on_batch(0, EventBatch.inserts(payload, times))
+        operator.spill(store.spillway(segments, 10_000), 0)
+        first += 1_000
+    return operator
+
+
+def _numbers_out(operator: SortOperator) -> list[int]:
+    emission: Emission | None = operator.on_end(0)
+    found: list[int] = []
+    while emission is not None:
+        found += [value for batch in emission.batches if batch.rows for value in batch.start.tolist()]
+        emission = operator.send_more()
+    return found
+
+
+def test_what_is_spilled_is_written_at_once_and_read_when_it_is_due() -> None:
+    """Equal rows are written once; a state is read without them; when none waits any more nothing is stored."""
+    store, segments = SegmentStore(_CODEC), _Segments()
+    operator = _spilled(store, segments, 0, 500, 500)
+    assert operator.spilled() == 3_000
+    written, blocks = segments.written, len(segments.stored)
+    assert 4 < blocks < 30
+    store.save(segments, Snapshot({"step": operator.snapshot()}, {}))
+    assert segments.written - written < 10_000, "the head alone"
+    assert len(segments.stored) == blocks + 1
+    sound = dict(segments.stored)
+    segments.stored.update({number: b"nobody reads this" for number in sound if number})
+    store, snapshot = _loaded(segments)
+    assert list(store.leaves()) == []
+    segments.stored.update(sound)
+    again = SortOperator(POINTS, resume=snapshot["step"])
+    assert _numbers_out(again) == sorted([*range(1_000), *range(500, 1_500), *range(500, 1_500)])
+    store.save(segments, Snapshot({"step": again.snapshot()}, {}))
+    assert len(segments.stored) == 1
+
+
+def test_a_block_that_is_open_stays_in_memory_and_in_the_store() -> None:
+    """It is neither read nor written again, as long as it waits."""
+    store, segments = SegmentStore(_CODEC), _Segments()
+    operator = _spilled(store, segments, 0)
+    operator.on_batch(0, punctuation_like(POINTS.no_rows, 10))
+    store.save(segments, Snapshot({"step": operator.snapshot()}, {}))
+    known = store.leaves()
+    assert [type(leaf) for leaf in known.values()] == [pa.RecordBatch]
+    ((number,),) = known
+    sound, segments.stored[number] = segments.stored[number], b"nobody reads this"
+    head, segments.written = Head.read(segments), 0
+    assert head is not None
+    store, snapshot = SegmentStore.load(_CODEC, segments, head, known)
+    operator = SortOperator(POINTS, resume=snapshot["step"])
+    (rows, _) = operator.on_batch(0, punctuation_like(POINTS.no_rows, 20)).batches
+    assert rows.start.tolist() == list(range(10, 20))
+    store.save(segments, Snapshot({"step": operator.snapshot()}, {}))
+    assert segments.written < 10_000, "the head alone"
+    segments.stored[number] = sound
+    _, snapshot = _loaded(segments)
+    assert _numbers_out(SortOperator(POINTS, resume=snapshot["step"])) == list(range(20, 1_000))
+
+
+def test_what_was_spilled_elsewhere_comes_along_when_it_is_stored() -> None:
+    """As when shards become others: nothing names what is not there."""
+    one, other = _Segments(), _Segments()
+    operator = _spilled(SegmentStore(_CODEC), one, 0, 300)
+    SegmentStore(_CODEC).save(other, Snapshot({"step": operator.snapshot()}, {}))
+    one.stored.clear()
+    _, snapshot = _loaded(other)
+    assert _numbers_out(SortOperator(POINTS, resume=snapshot["step"])) == sorted([*range(1_000), *range(300, 1_300)])
+
+
+def test_spilled_rows_that_are_lost_are_named_when_they_are_due() -> None:
+    """With the number of their segment."""
+    store, segments = SegmentStore(_CODEC), _Segments()
+    operator = _spilled(store, segments, 0)
+    store.save(segments, Snapshot({"step": operator.snapshot()}, {}))
+    _, snapshot = _loaded(segments)
+    number = max(segments.stored)
+    del segments.stored[number]
+    with pytest.raises(RunError, match=rf"(?s)lacks a segment.*{number}"):
+        _numbers_out(SortOperator(POINTS, resume=snapshot["step"]))
 
 
 # ---- done twice ------------------------------------------------------------------------------------------------------

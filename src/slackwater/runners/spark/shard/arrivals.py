@@ -79,10 +79,13 @@ class Arrivals:
         """The timestamp of the micro-batch, where a way in goes by it; else BEGINNING."""
         return max((one.now for parts in self._arrived.values() for one in parts), default=BEGINNING)
 
-    def chunks(self, pipeline: int) -> list[PackedRow]:
-        """What came by a way in, in the same order."""
+    def chunks(self, pipeline: int) -> Iterator[PackedRow]:
+        """What came by a way in, in the same order. It is handed over, once: who takes rows keeps them, or they go."""
         chunks = [row for row in self._chunks if row.pipeline == pipeline]
-        return sorted(chunks, key=lambda row: (row.task, row.number))
+        self._chunks = [row for row in self._chunks if row.pipeline != pipeline]
+        chunks.sort(key=lambda row: (row.task, row.number), reverse=True)
+        while chunks:
+            yield chunks.pop()
 
     def events(self, pipeline: int, no_rows: pa.RecordBatch) -> Iterator[EventBatch]:
         """The events of a way in, task by task, each in its order: the same on replay, if Spark cuts the same."""

@@ -20,6 +20,7 @@ from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.metrics import METRICS, METRICS_SPARK, Metrics
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.shard.shard_state import codec_of
+from slackwater.runners.spark.state.memory import MOST_BY_DEFAULT, Spilling, block_bytes
 from slackwater.runners.spark.state.segment_cache import keep_resident, take_resident
 from slackwater.runners.spark.state.segment_store import Head, SegmentStore
 from slackwater.runners.spark.wire.arrow_bytes import to_buffer
@@ -69,9 +70,10 @@ class ShardHost(StatefulProcessor):
     STORED: ClassVar = (SEGMENTS, "number long", "segment binary")
     """The name and the types of the map that all state is in."""
 
-    def __init__(self, plan: ShardPlan, timeout: Duration | None = None) -> None:
+    def __init__(self, plan: ShardPlan, timeout: Duration | None = None, memory: int = MOST_BY_DEFAULT) -> None:
         self._plan = plan
         self._timeout = timeout
+        self._memory = memory
         self._codec = codec_of(plan)  # on the driver: operators are built to learn it, and every task would do so
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -119,13 +121,13 @@ class ShardHost(StatefulProcessor):
     ) -> Iterator[dict[str, Any]]:
         """Resume the shard and let it work; yield what that releases, then store what is left."""
         place = (_query_of_task(), repr(self._plan.described()), str(key[0]))
+        self._segments.written_bytes = 0
         with metrics.timed("state"):
             store, shard = self._resumed(place)
         with closing(shard):
             with with_users_lines():
                 yield from _given_out(shard, work(shard), metrics)
             with metrics.timed("state"):
-                self._segments.written_bytes = 0
                 store.save(self._segments, shard.snapshot())
                 keep_resident(place, store.leaves())
                 self._set_timer(shard)
@@ -147,9 +149,11 @@ class ShardHost(StatefulProcessor):
     def _resumed(self, place: Place) -> tuple[SegmentStore, Shard]:
         head = Head.read(self._segments)
         if head is None:
-            return SegmentStore(self._codec), Shard(self._plan, timeout=self._timeout)
-        store, snapshot = SegmentStore.load(self._codec, self._segments, head, take_resident(place))
-        return store, Shard(self._plan, snapshot, self._timeout)
+            store, snapshot = SegmentStore(self._codec), None
+        else:
+            store, snapshot = SegmentStore.load(self._codec, self._segments, head, take_resident(place))
+        spillway = store.spillway(self._segments, block_bytes(self._memory))
+        return store, Shard(self._plan, snapshot, self._timeout, Spilling(spillway, self._memory))
 
 
 def _in_frames(released: Iterable[dict[str, Any]]) -> Iterator[pd.DataFrame]:
@@ -218,7 +222,7 @@ def _given_out(shard: Shard, outputs: Iterable[_Output], metrics: Metrics) -> It
     metrics.broken_bounds_total, metrics.why = shard.broken_bounds(), shard.why()
     metrics.late_by_estimate_total = shard.late_by_estimate()
     metrics.in_time_from = tuple(shard.in_time_from())
-    metrics.held, metrics.runs = shard.buffered(), shard.runs()
+    metrics.held, metrics.runs, metrics.spilled = shard.buffered(), shard.runs(), shard.spilled()
     metrics.complete_before = totals.complete_before
     metrics.replicas, metrics.replicas_waiting, metrics.replicas_taken_over = shard.replicas()
     metrics.leave_out(shard.left_out())

@@ -76,6 +76,9 @@ class Metrics:
     held: int = 0
     """Rows and groups that wait, for late rows or for the end of their window."""
 
+    spilled: int = 0
+    """Those of them that are not in memory, for they would take more than there is for them."""
+
     runs: int = 0
     """Ordered stretches that wait in sorts."""
 

@@ -7,6 +7,9 @@ timeout it also punctuates for sources that are silent, after a micro-batch or w
 heartbeats punctuate, by what all shards know of all sources; rows of a micro-batch are late against each other only
 where a column says that they arrived one after the other. The changes of a log are taken together, and the greatest
 punctuation among them is the micro-batch's.
+
+Steps that can, spill what waits beyond the memory that there is for it. What they send then comes out part by part,
+each as far as it goes before the next.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from slackwater.runners.snapshot import Snapshot
     from slackwater.runners.spark.planning.shard_plan import InputPipeline, ShardPlan
     from slackwater.runners.spark.shard.arrivals import Arrivals
+    from slackwater.runners.spark.state.memory import Spilling
     from slackwater.runners.spark.wire.packed_rows import PackedRow
 
 ACTIVITY: Final = "activity"
@@ -58,11 +62,20 @@ ACTIVITY: Final = "activity"
 TOTALS: Final = "totals"
 """The same, for what the shard has done since the query began."""
 
+_WITHIN_A_MICRO_BATCH: Final = 2
+"""How many times the memory may be taken while a micro-batch comes in: most of it may go before the end."""
+
 
 class Shard:
     """One copy of the operators, fresh or as a snapshot has them. Without a timeout silent sources are waited for."""
 
-    def __init__(self, plan: ShardPlan, resume: Snapshot | None = None, timeout: Duration | None = None) -> None:
+    def __init__(
+        self,
+        plan: ShardPlan,
+        resume: Snapshot | None = None,
+        timeout: Duration | None = None,
+        spilling: Spilling | None = None,
+    ) -> None:
         states: dict[str, Any] = {} if resume is None else resume
         described = plan.described()
         operators = build_operators(
@@ -74,6 +87,8 @@ class Shard:
         self._released: list[tuple[str, EventBatch, int]] = []
         for output, node in plan.outputs.items():
             self._graph.add_sink(node, partial(self._take_out, output))
+        self._spilling = spilling
+        self._spill = [step for step in self._graph.steps if step.operator.spills]
         self._before: Totals = states.get(TOTALS) or Totals()
         self._rows_in = self._rows_out = 0
         self._ended = False
@@ -100,6 +115,7 @@ class Shard:
         yield from self._take_all(arrivals, now)
         if arrivals.are_the_last and not self._before.ended:
             yield from self.flush()
+        self._spill_beyond(1)
 
     def _take_all(self, arrivals: Arrivals, now: Instant | None) -> Iterator[tuple[str, pa.RecordBatch]]:
         for number, (pipeline, step) in enumerate(zip(self._plan.pipelines, self._entries, strict=True)):
@@ -115,11 +131,12 @@ class Shard:
                 else:
                     self._graph.put(entrance, row.events(pipeline.entry.input.schema.no_rows))
                     self._graph.run()
-                yield from self._handed_out()
+                yield from self._sent()
+                self._spill_beyond(_WITHIN_A_MICRO_BATCH)
         for number, step in enumerate(self._entries):
             if number in arrivals.high_water and not isinstance(step.operator, FollowsArrivals):
                 self._release(step, _advanced(step, number, arrivals))
-                yield from self._handed_out()
+                yield from self._sent()
         if self._idle_timeout is not None:
             assert now is not None, "silence is measured by the timestamps of micro-batches"
             self._activity = self._activity.after(now, arrivals.high_water)
@@ -142,13 +159,14 @@ class Shard:
             if arrivals.now > BEGINNING and operator.by_clock:
                 # Other sources had rows in this micro-batch: so this one had none by then.
                 self._release(step, operator.on_wake(arrivals.now))
-                yield from self._handed_out()
+                yield from self._sent()
             return
         if isinstance(operator, MergeByBoundsOperator):
             operator.expect_rows_of(arrivals.replicas.get(number, {}))
         for emission in operator.on_arrivals(counted, arrivals.events(number, entry.input.schema.no_rows)):
             self._release(step, emission)
-            yield from self._handed_out()
+            yield from self._sent()
+            self._spill_beyond(_WITHIN_A_MICRO_BATCH)
         if number not in arrivals.high_water:
             return  # only streams that it is related to had rows
         newest = arrivals.high_water[number] if operator.takes_all_rows else operator.newest()
@@ -157,7 +175,7 @@ class Shard:
             if isinstance(node, LatenessStep) and node.lateness.has_patience:
                 assert isinstance(behind.operator, PunctuateOperator)
                 self._release(behind, behind.operator.advance_high_water(newest))
-                yield from self._handed_out()
+                yield from self._sent()
 
     def on_timer(self, now: Instant) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out what is held back for sources that are silent by now, and find out when to look again."""
@@ -166,13 +184,13 @@ class Shard:
             step = self._entries[number]
             assert isinstance(step.operator, PunctuateOperator)
             self._release(step, step.operator.punctuate(bound))
-            yield from self._handed_out()
+            yield from self._sent()
         newest, horizon = self._newest_with_bounds(), self._horizon()
         again = [self._idle_timeout.look_again_at(self._activity, now, newest)]
         for step in self._entries:
             if isinstance(step.operator, FollowsArrivals) and step.operator.by_clock:
                 self._release(step, step.operator.on_wake(now))
-                yield from self._handed_out()
+                yield from self._sent()
                 again.append(step.operator.look_again_at(now, self._idle_timeout.timeout, horizon))
         self.look_again_at = min((instant for instant in again if instant is not None), default=None)
 
@@ -197,8 +215,9 @@ class Shard:
         """Give out all that is held: no micro-batch will come any more."""
         self._ended = True
         self._mark_ends_untrusted()
-        self._graph.end_all()
-        yield from self._handed_out()
+        for _ in self._graph.end_all():
+            yield from self._sent()
+        yield from self._sent()
 
     def _mark_ends_untrusted(self) -> None:
         """Let merges and comparisons know that what comes from their replicas now is only a flush."""
@@ -311,6 +330,24 @@ class Shard:
     def _take_out(self, output: str, batch: EventBatch) -> None:
         self._released.append((output, batch, self._before.rows_out + self._rows_out))
         self._rows_out += batch.rows
+
+    def _sent(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """What has come out, and what steps have left that send what is due part by part. Producers come first."""
+        yield from self._handed_out()
+        for step in self._spill:
+            while (emission := step.operator.send_more()) is not None:
+                self._release(step, emission)
+                yield from self._handed_out()
+
+    def _spill_beyond(self, times: int) -> None:
+        """Let steps spill that hold more than so many times their share of the memory."""
+        if self._spilling is not None:
+            for step in self._spill:
+                step.operator.spill(self._spilling.spillway, times * self._spilling.memory // len(self._spill))
+
+    def spilled(self) -> int:
+        """How many rows wait that are not in memory."""
+        return sum(step.operator.spilled() for step in self._spill)
 
     def _handed_out(self) -> list[tuple[str, pa.RecordBatch]]:
         released, self._released = self._released, []

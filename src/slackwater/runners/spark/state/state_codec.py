@@ -2,7 +2,8 @@
 
 A state is a frozen value: numbers, texts, bytes, tuples, sets, mappings, columns, and the classes that operators name
 as theirs (`Operator.state_types`). Its form is JSON: whole numbers and texts as they are, tuples as lists, all else as
-objects that name what they are. Columns stand in it by the number of their segment; small ones are written out. Only
+objects that name what they are. Columns stand in it by the number of their segment; small ones are written out. Rows
+that were spilled stand by their number, too, and are not read with the state. Only
 classes that the operators of a plan name are ever made, so that stored bytes cannot run anything; a value of another
 type is refused, not guessed at.
 
@@ -18,6 +19,7 @@ from reprlib import repr as shortened
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from slackwater.columns.spillway import SpilledRows
 from slackwater.errors import PlanError, RunError, message
 from slackwater.runners.spark.state.stored_columns import description_of, is_leaf, leaf_of_rows, leaf_of_text, text_of
 
@@ -36,6 +38,9 @@ Numbers: TypeAlias = "tuple[int, ...]"
 
 ReadLeaf: TypeAlias = "Callable[[pa.RecordBatch], Leaf]"
 """Makes columns of the rows that were stored for them."""
+
+NumbersOf: TypeAlias = "Callable[[Leaf | SpilledRows], Numbers]"
+"""Gives columns, and rows that were spilled, the numbers of the segments in which they are stored."""
 
 _SMALL: Final = 1_024
 """Columns of fewer bytes are written out: a segment costs more than they do."""
@@ -58,7 +63,7 @@ class StateCodec:
         for one in classes:
             assert self._classes.setdefault(one.__name__, one) is one, f"two classes of states are called {one}"
 
-    def form_of(self, value: Any, numbers_of: Callable[[Leaf], Numbers]) -> Form:
+    def form_of(self, value: Any, numbers_of: NumbersOf) -> Form:
         """Write a state, or a part of one, in plain values; `numbers_of` gives columns the numbers of segments."""
         # By the very type: what derives from one of these would come back as something less.
         kind = type(value)
@@ -69,12 +74,14 @@ class StateCodec:
         if is_leaf(value):
             kept = {"segments": list(numbers_of(value))} if value.nbytes >= _SMALL else {"written": text_of(value)}
             return {**kept, **description_of(value)}
+        if kind is SpilledRows:
+            return {"spilled": numbers_of(value)[0]}
         if self._classes.get(kind.__name__) is kind:
             named = {name: self.form_of(getattr(value, name), numbers_of) for name in _fields(kind)}
             return {"class": kind.__name__, "fields": named}
         return self._spelled_form(value, numbers_of)
 
-    def _spelled_form(self, value: Any, numbers_of: Callable[[Leaf], Numbers]) -> Form:
+    def _spelled_form(self, value: Any, numbers_of: NumbersOf) -> Form:
         kind = type(value)
         if kind is float:
             return {"float": repr(value)}  # JSON knows neither NaN nor infinities
@@ -88,11 +95,19 @@ class StateCodec:
         facts = {"value": shortened(value), "type": f"{kind.__module__}.{kind.__qualname__}"}
         raise PlanError(message("the Spark runner cannot store the state of this step", facts))
 
-    def value_of(self, form: Form, leaf_of: Callable[[Numbers, ReadLeaf], Leaf]) -> Any:
-        """Make the value again; `leaf_of` gives the columns of segments, read from the rows stored for them."""
+    def value_of(
+        self,
+        form: Form,
+        leaf_of: Callable[[Numbers, ReadLeaf], Leaf],
+        spilled_of: Callable[[int], SpilledRows] | None = None,
+    ) -> Any:
+        """Make the value again; `leaf_of` gives the columns of segments, read from the rows stored for them.
+
+        `spilled_of` gives what stands for rows that were spilled.
+        """
 
         def values(parts: Iterable[Form]) -> list[Any]:
-            return [self.value_of(part, leaf_of) for part in parts]
+            return [self.value_of(part, leaf_of, spilled_of) for part in parts]
 
         match form:
             case None | bool() | int() | str():
@@ -101,6 +116,8 @@ class StateCodec:
                 return tuple(values(form))
             case {"segments": [int(), *_] as numbers, **described} if all(type(number) is int for number in numbers):
                 return leaf_of(tuple(numbers), partial(_made, form, leaf_of_rows, described))
+            case {"spilled": int(number)} if type(number) is int and spilled_of is not None:
+                return spilled_of(number)
             case {"class": str(name), "fields": dict(named)}:
                 known, parts = self._class_of(name, named), values(named.values())
                 return _made(form, known, **dict(zip(named, parts, strict=True)))
