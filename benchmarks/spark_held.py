@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 import disordered
 import slackwater as sw
+from slackwater.errors import RunError
 from spark_lab import NOW, Lab, Session, table
 
 if TYPE_CHECKING:
@@ -90,10 +91,20 @@ def _ran(lab: Lab, path: str, rows: int) -> tuple[float, int, int, float]:
     """Run to the end of the files; how long its micro-batches took, and what the last one says."""
     ordered = sw.stream(lab.read(path), time="at").sort(f"{2 * rows}ms", late=sw.Late.drop())
     folder = lab.folder
-    query = ordered.start(checkpoint=str(folder / "checkpoint"), main=str(folder / "out"), trigger=NOW, shards=1)
-    query.wait()
-    reports = query.spark.recentProgress
-    seconds = sum(one["durationMs"]["triggerExecution"] for one in reports if one["numInputRows"]) / 1e3
+    seconds, done = 0.0, False
+    while not done:
+        query = ordered.start(checkpoint=str(folder / "checkpoint"), main=str(folder / "out"), trigger=NOW, shards=1)
+        try:
+            query.wait()
+            done = True
+        except RunError as error:
+            if "did not start in time" not in str(error):  # on a busy machine Spark gives up on a worker
+                raise
+        reports = query.spark.recentProgress
+        seconds += sum(one["durationMs"]["triggerExecution"] for one in reports if one["numInputRows"]) / 1e3
+        print(
+            f"{seconds:.0f} s", [round(one["durationMs"]["triggerExecution"] / 1e3, 1) for one in reports], flush=True
+        )
     last = query.last_micro_batch()
     return seconds, last["held"], last["spilled"], last["state_seconds"]
 

@@ -99,3 +99,15 @@ def test_blocks_are_as_large_as_they_should_be() -> None:
     assert pa.concat_tables(read)["word"].to_pylist() == words
     assert all(block.nbytes <= 1_250 or block.num_rows == 1 for block in read)
     assert len(read) < 20
+
+
+def test_a_large_dictionary_does_not_make_blocks_of_single_rows() -> None:
+    """It goes with every block, so that these are as large as it is."""
+    schema = pa.schema({"word": pa.dictionary(pa.int32(), pa.string())})
+    words = pa.array([f"word {number:05}" for number in range(2_000)])
+    column = pa.DictionaryArray.from_arrays(pa.array(np.arange(1_000, dtype=np.int32)), words)
+    spillway, blocks = SpillwayInMemory(1_000), SpilledBlocks(schema)
+    blocks.put(TimedRows(np.arange(1_000), pa.record_batch([column], schema=schema)), spillway)
+    assert len(spillway.stored) == 1
+    (part,) = blocks.take(1_000).parts
+    assert part.rows["word"].to_pylist() == words.to_pylist()[:1_000]

@@ -34,7 +34,7 @@ _OPENED_AT_ONCE: Final = 4
 """Blocks that are opened in one step."""
 
 _LARGER: Final = 5 / 4
-"""Blocks that are larger by so much than they should be are parted once more."""
+"""Blocks that are larger by so much than they should be are parted once more, unless that makes all as much larger."""
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,14 @@ def in_order(schema: pa.Schema, parts: Sequence[TimedRows]) -> TimedRows:
 
 
 def _in_blocks(part: TimedRows, block_bytes: int) -> Iterator[TimedRows]:
-    times, rows = part
-    if len(times) <= 1 or rows.nbytes + times.nbytes <= _LARGER * block_bytes:
+    """Halve rows until they are small, or halves hardly smaller: a dictionary goes with each."""
+    half = len(part.times) // 2
+    halves = [
+        TimedRows(part.times[at], part.rows.slice(at.start, at.stop)) for at in (slice(0, half), slice(half, None))
+    ]
+    enough = part.rows.nbytes + part.times.nbytes <= _LARGER * block_bytes
+    if enough or half == 0 or sum(one.rows.nbytes for one in halves) > _LARGER * part.rows.nbytes:
         yield part
         return
-    half = len(times) // 2
-    yield from _in_blocks(TimedRows(times[:half], rows.slice(0, half)), block_bytes)
-    yield from _in_blocks(TimedRows(times[half:], rows.slice(half)), block_bytes)
+    for one in halves:
+        yield from _in_blocks(one, block_bytes)

@@ -97,13 +97,12 @@ def start_together(
 
     What they share is done once. See Stream.start() for the rest.
     """
-    longest_silence = as_timeout(timeout)
     require_counts(shards=shards, chunk_rows=chunk_rows)
     _require_flag(rescale)
     _refuse_trigger(trigger or {}, timeout, at_end)
     roots = [stream.node for stream, _ in streams]
     session = _session_of(roots)
-    most = as_memory(memory, session)
+    longest_silence, most = as_timeout(timeout), as_memory(memory, session)
     place = place_of(session, checkpoint)
     earlier = earlier_start(session, place, shards)
     as_before = None if rescale else earlier.shards
