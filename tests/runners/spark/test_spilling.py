@@ -40,7 +40,7 @@ def test_what_is_spilled_survives_restarts_and_replays(session: SparkSession, tm
     assert figures["spilled"] == figures["held"] > 100
     _SMALL.replay_last(tmp_path)
     _SMALL.bring(tmp_path, [2])
-    figures = _run(session, tmp_path, memory="10KB")
+    figures = _run(session, tmp_path, memory="1KB")
     assert 0 < figures["spilled"] <= figures["held"]
     _SMALL.bring(tmp_path, [3])
     figures = _run(session, tmp_path, memory="1GB")
