@@ -95,7 +95,7 @@ class _Query:
         for frame in self.host.handleInputRows((_KEY,), iter([pd.DataFrame(rows)]), None):  # type: ignore[arg-type]
             for row in frame.itertuples(index=False):
                 if row.output == METRICS:
-                    self.metrics = dict(zip(_COUNTS, row.counts, strict=True))
+                    self.metrics = dict(zip(_COUNTS, row.counts, strict=False))  # more than these may follow
                 else:
                     body = from_buffer(row.body)
                     self.largest = max(self.largest, body.num_rows)
