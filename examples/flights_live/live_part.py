@@ -98,9 +98,10 @@ class LivePart:
         """Kill the query and all that it has started within a micro-batch that is not its first; start it again."""
         self._wait(query, lambda: bool(self._numbers("commits")))
         clock.run_until(end, self.days_per_second, stop=lambda: self._under_way() is not None)
-        number = self._under_way()
         self.processes.kill(query)
-        self.story.tell(clock.now, f"killed in micro-batch {number}, with its Java and its workers; started again")
+        number = self._under_way()
+        where = "between two micro-batches" if number is None else f"in micro-batch {number}"
+        self.story.tell(clock.now, f"killed {where}, with its Java and its workers; started again")
         return self._start_query()
 
     def _under_way(self) -> int | None:

@@ -32,9 +32,11 @@ def test_sections_come_first_and_in_the_order_in_which_they_are_given(tmp_path: 
     page = _page(tmp_path, {"Found": ["Two collectors.", rows, chart], "And then": ["The end."]})
     body = page.partition("<body>")[2]
     titles = re.findall(r"<h2>(.*?)</h2>", body)
-    assert titles[:4] == ["Found", "And then", "What to write", "Completeness by patience"]
-    assert "<p>Two collectors.</p>\n<table>\n<tr><th>who</th><th>late</th><th>ahead</th></tr>\n" in body
-    assert "<tr><td>blue</td><td>12,345</td><td></td></tr>\n<tr><td>green</td><td></td><td>True</td></tr>" in body
+    assert titles[:4] == ["Found", "And then", "How disordered it is", "What to write"]
+    head = '<tr><th>who</th><th class="number">late</th><th>ahead</th></tr>'
+    first = '<tr><td>blue</td><td class="number">12,345</td><td></td></tr>'
+    second = '<tr><td>green</td><td class="number"></td><td>True</td></tr>'
+    assert f"<p>Two collectors.</p>\n<table>\n{head}\n{first}\n{second}\n</table>" in body
     places = re.findall(r'<div id="(picture-\d+)"></div>', body)
     drawn = json.loads(re.findall(r"^const pictures = (.*);$", page, flags=re.MULTILINE)[0])
     assert list(drawn) == places

@@ -45,8 +45,8 @@ pre {{ background: #f3f6f8; padding: 0.8rem 1rem; overflow-x: auto; font-size: 1
 p {{ margin: 0.3rem 0; max-width: 46rem; }}
 summary {{ cursor: pointer; margin-top: 1rem; }}
 table {{ border-collapse: collapse; margin: 0.6rem 0; font-size: 14px; }}
-th, td {{ padding: 0.15rem 0.9rem 0.15rem 0; text-align: right; border-bottom: 1px solid #dde4ea; }}
-th:first-child, td:first-child {{ text-align: left; }}
+th, td {{ padding: 0.15rem 0.9rem 0.15rem 0; text-align: left; border-bottom: 1px solid #dde4ea; }}
+.number {{ text-align: right; }}
 button {{ font: inherit; font-size: 13px; padding: 0.1rem 0.8rem; }}
 .vega-bind {{ margin-top: 0.6rem; }}
 .vega-bind input {{ width: 28rem; }}
@@ -91,6 +91,7 @@ def page_of(profile: StreamProfile, more: Mapping[str, Sequence[Any]] | None = N
 
     body = [
         *(html_of(section, place_of) for section in sections_of(more or {})),
+        *(["<h2>How disordered it is</h2>"] if more else []),
         *(f"<p>{escape(line)}</p>" for line in verdict_of(profile)),
         f'<h2>What to write</h2>\n<pre id="code">{escape(code_of(profile))}</pre>\n<button id="copy">copy</button>',
         f"<details><summary>All measures as text</summary>{_pre(chr(10).join(lines_of(profile)))}</details>",

@@ -34,14 +34,14 @@ def sections_of(given: Mapping[str, Sequence[Any]]) -> Iterator[Section]:
 
 
 def html_of(section: Section, place_of: Callable[[Mapping[str, Any]], str]) -> str:
-    """A section as HTML; `place_of` keeps a picture and says by which name it will be found.
+    """A section as HTML, with numbers at the right; `place_of` keeps a picture and says by which name it will be found.
 
     >>> print(html_of(Section("Rows", "<b> is text", [{"at": 1200, "by": "a"}]), str))
     <h2>Rows</h2>
     <p>&lt;b&gt; is text</p>
     <table>
-    <tr><th>at</th><th>by</th></tr>
-    <tr><td>1,200</td><td>a</td></tr>
+    <tr><th class="number">at</th><th>by</th></tr>
+    <tr><td class="number">1,200</td><td>a</td></tr>
     </table>
     """
     return "\n".join([f"<h2>{escape(section.title)}</h2>", *(_html(part, place_of) for part in section.parts)])
@@ -53,9 +53,18 @@ def _html(part: Part, place_of: Callable[[Mapping[str, Any]], str]) -> str:
     if isinstance(part, Mapping):
         return f'<div id="{place_of(part)}"></div>'
     names = list(dict.fromkeys(name for row in part for name in row))
-    rows = ["".join(f"<td>{escape(_shown(row.get(name)))}</td>" for name in names) for row in part]
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    columns = {name: [_shown(row.get(name)) for row in part] for name in names}
+    kinds = {name: ' class="number"' if _are_numbers(columns[name]) else "" for name in names}
+    head = "".join(f"<th{kinds[name]}>{escape(name)}</th>" for name in names)
+    rows = [
+        "".join(f"<td{kinds[name]}>{escape(columns[name][row])}</td>" for name in names) for row in range(len(part))
+    ]
     return "\n".join(["<table>", *(f"<tr>{cells}</tr>" for cells in (head, *rows)), "</table>"])
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    """Whether all begin with a digit or a sign, with a unit behind or not, but for those that are empty."""
+    return any(cells) and all(cell.lstrip("+-")[:1].isdigit() for cell in cells if cell)
 
 
 def _shown(value: Any) -> str:
