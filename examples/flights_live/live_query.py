@@ -12,6 +12,7 @@ import json
 import select
 import sys
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from broker import STREAM, SUBJECT
@@ -75,8 +76,12 @@ def main(server: str, folder: Path, messages: int) -> None:
         said = -1
         while not select.select([sys.stdin], [], [], SAY_EVERY)[0] and not query.wait(0):
             said = say(query, said)
-        query.work()
-        say(query, said)
+        rest = Thread(target=query.work)
+        rest.start()
+        while rest.is_alive():
+            rest.join(SAY_EVERY)
+            said = say(query, said)
+        query.work()  # nothing is left, but a failure would be raised here
         proven, *_ = query.why()
         print("\n".join(f"      {line}" for line in str(proven).splitlines() if not line.startswith("  held")))
         (folder / "standing.json").write_text(json.dumps({"complete_before": proven.complete_before}))
@@ -88,10 +93,10 @@ def say(query: sw.SparkQuery, said: int) -> int:
     last = query.last_micro_batch()
     if not last or last["batch_id"] == said:
         return said
-    counted = query.counters()["all shards"]
+    counted, complete = query.counters()["all shards"], last["complete_before"] or "nothing yet"
     print(
         f"      micro-batch {last['batch_id']:>3}: {counted.rows_in:>7,} messages, {counted.duplicates:,} second"
-        f" copies, {counted.late:,} late; final before {last['complete_before'][:16]}"
+        f" copies, {counted.late:,} late; final before {complete[:16]}"
     )
     return int(last["batch_id"])
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import comparison
 import hearing
 import live_query
+import outcomes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -219,6 +220,44 @@ def test_what_is_final_too_soon_or_never_published_is_a_fault(finished: Path, tm
     feed = pq.read_table(spoilt / "feed")
     pq.write_table(feed.filter(pa.compute.greater(feed["number"], 100)), spoilt / "feed" / "0.parquet")
     assert _proof(spoilt).faults["never published"] > 50
+
+
+def test_what_native_watermarks_miss_misplace_and_delay_is_found(finished: Path, tmp_path: Path) -> None:
+    """Answers as the list has them, but for three flights that are missing and two that are in a wrong hour."""
+    folder = shutil.copytree(finished, tmp_path / "run")
+    with run_tables.opened(folder) as base:
+        proof = comparison.proof_of(base, folder, _MISHAPS.end)
+        closed = outcomes.closed_by_all(proof.complete_before, _MISHAPS.end)
+        rows = base.execute(
+            "SELECT date_trunc('hour', departed), carrier, count(*) FROM account"
+            " WHERE departed < $closed GROUP BY ALL ORDER BY ALL DESC",
+            {"closed": closed},
+        ).fetchall()
+        rows.sort(key=lambda row: -row[2])
+        listed = pa.table(dict(zip(("window_start", "carrier", "flights"), zip(*rows, strict=True), strict=True)))
+        flights = listed["flights"].to_pylist()
+        assert flights[0] >= 3
+        flights[0], flights[1] = flights[0] - 3, flights[1] + 2
+        for patience in live_query.PATIENCES:
+            answers = _with_column(listed, "flights", pa.array(flights))
+            for name, value in (("patience", patience), ("batch", 1)):
+                answers = answers.append_column(name, pa.array([value] * len(answers)))
+            last = base.execute("SELECT max(sequence), max(clock) FROM message").fetchone()
+            read = pa.table({"patience": [patience], "batch": [1], "messages": [last[0]]})
+            for name, rows in (("answers", answers), ("read", read)):
+                (folder / "native" / name).mkdir(parents=True, exist_ok=True)
+                pq.write_table(rows, folder / "native" / name / f"{patience}.parquet")
+        outcomes.prepare(base, folder, live_query.PATIENCES, closed)
+        found = outcomes.outcomes(base, live_query.PATIENCES)
+        missing = outcomes.missing_by_day(base, live_query.PATIENCES)
+    assert [(one.who, one.patience) for one in found] == [(w, p) for w in outcomes.WAYS for p in live_query.PATIENCES]
+    assert {(one.missing, one.misplaced) for one in found[3:]} == {(3, 2)}
+    assert {one.flights for one in found} == {sum(listed["flights"].to_pylist())}
+    starts = sorted(listed["window_start"].to_pylist())
+    assert found[5].most <= (last[1] - starts[0]) / timedelta(hours=1) - 1
+    assert found[5].median == pytest.approx((last[1] - starts[len(starts) // 2]) / timedelta(hours=1) - 1, abs=1)
+    assert found[2].missing == found[2].misplaced == 0  # those that are late alone left later
+    assert sum(day["missing"] for day in missing if day["who"] == outcomes.WAYS[1]) == 3
 
 
 # ---- all of it -------------------------------------------------------------------------------------------------------
