@@ -64,15 +64,16 @@ def test_what_is_spilled_comes_back_in_order_and_ties_as_they_came(
 def test_a_step_opens_few_blocks() -> None:
     """However much is due, and where all of it has one time; what has been taken is not kept in memory."""
     for parts in ([[7] * 40] * 5, [list(range(40))] * 5):
-        spillway = SpillwayInMemory(200)
-        blocks, pairs = _spilled(parts, spillway)
-        spilled = [block.rows for block in blocks.snapshot()]
+        blocks, pairs = _spilled(parts, SpillwayInMemory(200))
+        spilled = [block.rows for block in blocks.snapshot()]  # as who stores a state has them while it is worked on
         opened, taken, more = 0, 0, True
         while more:
             due = blocks.take(1_000)
-            now = sum(rows.in_memory is not None for rows in spilled)
-            assert now <= opened + 4 or not due.more
-            opened, more = now, due.more
+            in_memory = sum(rows.in_memory is not None for rows in spilled)
+            let_go = len(spilled) - len(blocks.snapshot())
+            assert in_memory <= len(parts)
+            assert let_go + in_memory <= opened + 4 or not due.more
+            opened, more = let_go + in_memory, due.more
             taken += sum(len(part.times) for part in due.parts)
         assert taken == len(pairs) == 200
         assert opened == len(spilled) > 20

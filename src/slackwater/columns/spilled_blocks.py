@@ -121,6 +121,8 @@ class SpilledBlocks:
             parts.append(TimedRows(times[block.taken : end], left.select(range(left.num_columns - 1))))
             least = int(times[end]) if end < block.count else block.greatest
             self._blocks[number] = replace(block, taken=end, least=least)
+            if end == block.count:  # states of before have the block, too, but nobody reads it there
+                block.rows.let_go()
         self._blocks = [block for block in self._blocks if block.taken < block.count]
         return parts
 
@@ -131,9 +133,10 @@ class SpilledBlocks:
     def check(self) -> None:
         """Assert the invariants. It reads all blocks, and keeps none of them that was not in memory before."""
         for block in self._blocks:
-            was_in_memory = block.rows.in_memory
+            was_in_memory = block.rows.in_memory is not None
             rows = block.rows.read()
-            block.rows.in_memory = was_in_memory
+            if not was_in_memory:
+                block.rows.let_go()
             times = rows.column(rows.num_columns - 1).to_numpy()
             assert len(times) == block.count > block.taken
             assert (times[1:] >= times[:-1]).all()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SpilledRows:
-    """Rows that lie elsewhere, under a number. Once read they stay in memory, until nobody has this any more.
+    """Rows that lie elsewhere, under a number. Once read they stay in memory, until they are let go.
 
     >>> import pyarrow as pa
     >>> spilled = SpilledRows(7, lambda number: pa.record_batch({"x": [number]}))
@@ -39,6 +39,10 @@ class SpilledRows:
         if self.in_memory is None:
             self.in_memory = self._fetch(self.number)
         return self.in_memory
+
+    def let_go(self) -> None:
+        """Keep the rows in memory no longer: whoever still wants them reads them again."""
+        self.in_memory = None
 
 
 class Spillway(Protocol):
