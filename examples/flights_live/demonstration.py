@@ -83,7 +83,8 @@ def demonstrate(folder: Path, days: int, days_per_second: float) -> bool:
     print()
     show(*lines_of_outcomes(found), *(line for note in notes for line in wrap(note, 112)))
     page = folder / "report.html"
-    profile.write_html(page, more=sections(proof, found, missing, story.told, notes))
+    title = f"Flights of two collectors that fail, {BEGIN:%B %Y}"
+    profile.write_html(page, title=title, more=sections(proof, found, missing, story.told, notes))
     print(f"\nThe report, which opens without a network: {page}")
     return proof.holds
 

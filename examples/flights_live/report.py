@@ -89,7 +89,9 @@ def sections(
         }
         for one in outcomes
     ]
-    told = [{"by the clock of the feed": f"{when:%B %d, %H:%M}", "what happened": what} for when, what in story]
+    told = [
+        {"by the clock of the feed": f"{when:%B %d, %H:%M}", "what happened": what.rstrip(":")} for when, what in story
+    ]
     return {
         "Every flight exactly once" if proof.holds else "The query and the list do not agree": [
             *lines_of_proof(proof)[1:],

@@ -314,7 +314,7 @@ def test_the_page_of_a_run_opens_without_errors(demonstrated: tuple[Path, str], 
     """The tables stand there, and all pictures are drawn: that of missing flights, and those of the profile."""
     folder, _ = demonstrated
     page = shown(folder / "report.html", tmp_path / "browser")
-    assert "<title>Disorder of" in page
+    assert "<title>Flights of two collectors" in page
     assert "<h2>Every flight exactly once</h2>" in page
     assert "flights in no final answer" in page
     assert page.count('class="marks"') == (folder / "report.html").read_text(encoding="utf-8").count(

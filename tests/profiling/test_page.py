@@ -64,10 +64,12 @@ def test_what_is_to_be_written_comes_first_and_runs(tmp_path: Path) -> None:
 
 
 def test_what_a_patience_costs_is_shown_for_each_that_the_slider_has() -> None:
-    """The curve's patiences and the ones that are advised, each followed through all rows."""
+    """The curve's patiences and the ones that are advised, each followed through all rows; none that gains nothing."""
     profile = sw.profile(_ROWS, time="at", arrived="came", origin="by")
     of_curve, advised = (dict(profile.curve), {one.patience for one in profile.patiences})
-    assert [one.patience for one in profile.trade_offs] == sorted({*of_curve, *advised})
+    gaining = {at for at in of_curve if all(of_curve[less] < of_curve[at] for less in of_curve if less < at)}
+    assert [one.patience for one in profile.trade_offs] == sorted({*gaining, *advised})
+    assert len(gaining) < len(of_curve)
     assert all(one.complete == of_curve.get(one.patience, one.complete) for one in profile.trade_offs)
     assert list(profile.trade_offs) == [PatienceOutcome.of(_recording(), one.patience) for one in profile.trade_offs]
 

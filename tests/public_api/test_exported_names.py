@@ -53,6 +53,7 @@ _NOT_FOR_USERS = {
     "ReleaseLevel": "made by constructors that have names",
     "When": "made by constructors that have names",
     "Function": "made by functions that have names",
+    "FileOpener": "what a file system that users name becomes",
     "Replica": "in signatures a stream of any kind; the class of the name is a part of a merge",
     "FileSourceOptions": "the names of Spark's options, for type checkers",
     **dict.fromkeys(("DeltaSourceOptions", "JetStreamOptions"), "the names of a source's options, for type checkers"),

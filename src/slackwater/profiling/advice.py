@@ -19,7 +19,7 @@ from slackwater.profiling.measures import PatienceOutcome, beyond
 from slackwater.progress.instants import FOREVER, Duration, rounded_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -120,11 +120,15 @@ def stretch_begins(rows: int) -> list[int]:
 
 
 def trade_offs_of(
-    recording: Recording, patiences: Iterable[Duration], advice: tuple[PatienceAdvice, ...]
+    recording: Recording, curve: Sequence[tuple[Duration, float]], advice: tuple[PatienceAdvice, ...]
 ) -> tuple[PatienceOutcome, ...]:
-    """What some of these patiences do, and the ones that are advised: fewer, the longer the recording is."""
+    """What patiences of a curve do, and the ones that are advised: fewer, the longer the recording is.
+
+    Of those that have as many rows in time the shortest: the others only wait for longer.
+    """
     known = {one.patience: one.outcome for one in advice}
-    others = [one for one in patiences if one not in known]
+    shortest = {complete: patience for patience, complete in reversed(curve)}
+    others = [patience for patience in sorted(shortest.values()) if patience not in known]
     room = min(max(_MOST_FOLLOWED // len(recording.times), _LEAST_TRADE_OFFS), len(others))
     chosen = {others[place] for place in np.linspace(0, len(others) - 1, room).astype(int).tolist()}
     found = known | {one: PatienceOutcome.of(recording, one) for one in chosen}

@@ -50,6 +50,7 @@ th, td {{ padding: 0.15rem 0.9rem 0.15rem 0; text-align: left; border-bottom: 1p
 button {{ font: inherit; font-size: 13px; padding: 0.1rem 0.8rem; }}
 .vega-bind {{ margin-top: 0.6rem; }}
 .vega-bind input {{ width: 28rem; }}
+.vega-bind input + * {{ display: none; }} /* which place of the slider it is; the picture says what that means */
 </style>
 </head>
 <body>
@@ -73,7 +74,7 @@ for (const [name, picture] of Object.entries(pictures)) {{
 """
 
 
-def page_of(profile: StreamProfile, more: Mapping[str, Sequence[Any]] | None = None) -> str:
+def page_of(profile: StreamProfile, title: str | None = None, more: Mapping[str, Sequence[Any]] | None = None) -> str:
     """The page as HTML; `more` are sections of somebody else, which come before those of the profile."""
     try:
         import altair  # noqa: F401, ICN001 - to be refused here, and not in the middle
@@ -98,7 +99,7 @@ def page_of(profile: StreamProfile, more: Mapping[str, Sequence[Any]] | None = N
         *(html_of(section, place_of) for section in _sections(profile)),
     ]
     return _PAGE.format(
-        title=escape(f"Disorder of {profile.name}"),
+        title=escape(f"Disorder of {profile.name}" if title is None else title),
         body="\n".join(body),
         scripts=vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script"),
         pictures=json.dumps(pictures).replace("</", "<\\/"),

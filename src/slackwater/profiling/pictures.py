@@ -20,6 +20,8 @@ _WIDTH: Final = 640
 _RED: Final = "#c1121f"
 _BLUE: Final = "#2a6f97"
 _GREY: Final = "#6c757d"
+_NAMES_WITH_WORDS: Final = 10
+"""In a picture of so many sources each cell has room for its words."""
 
 
 class Scale:
@@ -178,11 +180,17 @@ def skews_picture(profile: StreamProfile, words: Words) -> dict[str, Any]:
     ]
     base = _chart(cells).encode(x=alt.X("behind:N", sort=None, title=None), y=alt.Y("ahead:N", sort=None, title=None))
     cell = base.mark_rect().encode(
-        color=alt.Color("by:Q", scale=alt.Scale(type="log", scheme="oranges"), legend=None),
+        color=alt.Color("by:Q", scale=alt.Scale(type="log", scheme="oranges", domainMin=1), legend=None),
         tooltip=["ahead:N", "behind:N", "words:N"],
     )
     names = len({one.ahead for one in profile.skews})
-    return _sized(cell, 24 * names + 20)
+    if names > _NAMES_WITH_WORDS:
+        return _sized(cell, 24 * names + 20)
+    dark = (max(one.by for one in profile.skews) + 1) ** 0.7  # the scale of colours is one of powers
+    words_on = base.mark_text(fontSize=11).encode(
+        text="words:N", color=alt.condition(f"datum.by > {dark}", alt.value("white"), alt.value("#1d2733"))
+    )
+    return _sized(alt.layer(cell, words_on), 24 * names + 20)
 
 
 def clocks_picture(profile: StreamProfile, words: Words) -> dict[str, Any]:

@@ -119,11 +119,14 @@ class StreamProfile:
     def _repr_html_(self) -> str:
         return notebook.block(repr(self), notebook.folded("measures and advice", str(self)))
 
-    def write_html(self, path: str | Path, *, more: Mapping[str, Sequence[Any]] | None = None) -> None:
+    def write_html(
+        self, path: str | Path, *, title: str | None = None, more: Mapping[str, Sequence[Any]] | None = None
+    ) -> None:
         """Write a page that opens without a network: what to write, and pictures of what was measured.
 
-        It needs `pip install 'slackwater[report]'`. `more` are sections of your own, which come first: by title a list
-        of texts, tables (a list of mappings, one for each row) and charts of Altair.
+        It needs `pip install 'slackwater[report]'`. The page has the name of what was profiled, or your title. `more`
+        are sections of your own, which come first: by title a list of texts, tables (a list of mappings, one for each
+        row) and charts of Altair.
 
         >>> import slackwater as sw
         >>> from pathlib import Path
@@ -136,7 +139,7 @@ class StreamProfile:
         """
         from slackwater.profiling.page import page_of
 
-        Path(path).write_text(page_of(self, more), encoding="utf-8")
+        Path(path).write_text(page_of(self, title, more), encoding="utf-8")
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values, for JSON: names of sources as texts, bounds as the Python that makes them.
@@ -237,7 +240,7 @@ def profile(
         delay=None if delays is None else Spread.of(delays),
         curve=curve,
         patiences=patiences,
-        trade_offs=trade_offs_of(sound, [patience for patience, _ in curve], patiences),
+        trade_offs=trade_offs_of(sound, curve, patiences),
         bands=bands_of(patiences),
         bounds=bounds_advice(sound, first),
         ahead=ahead_guard(recording),
