@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slackwater.errors import NeedsOrder, PlanError, StepFailed, message
+from slackwater.plan.node import SourceNode, walk
 from slackwater.plan.nodes.ordering import Sort
 from slackwater.plan.nodes.replicas import MergeReplicas
 from slackwater.sources.push import CAPACITY, PushSource
@@ -122,6 +123,11 @@ def _require_order(plan: object) -> None:
         raise PlanError(message("a race needs streams whose events are not revised", facts, hint))
     if plan.properties.latent or not plan.properties.ordered:
         raise NeedsOrder.at("race", plan.node.line)
+    sources = [node for node in walk(plan.node) if isinstance(node, SourceNode)]
+    if any(getattr(source.feed, "only_on_spark", False) for source in sources):
+        facts = {"because": "there all plans of a query take a micro-batch together, and none falls behind"}
+        hint = "merge_replicas(one, other) emits each event once"
+        raise PlanError(message("plans race in process, and not on Spark", facts, hint))
 
 
 def _replica(source: PushSource, plan: EventStream) -> OrderedStream:
