@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from email.message import Message
 
 _ROOT = Path(__file__).parents[2]
-_NOT_COPIED = (".*", "build", "dist", "*.egg-info", "__pycache__")
-"""What is not the project's: what tools leave behind, and files that begin with a dot."""
+_NOT_COPIED = (".*", "build", "dist", "demo-output", "*.egg-info", "__pycache__")
+"""What is not the project's: what tools and the demonstration leave behind, and files that begin with a dot."""
 
 _PIPELINE = """
 import sys
