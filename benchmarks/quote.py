@@ -7,8 +7,9 @@ Or the cell ends in a comment that names it, which readers of the document do no
     | nanoseconds per event          | 15 to 29 <!-- sort.whole_ns_least sort.whole_ns_most --> |
 
 A figure is the name of a result file, a dot, and a name in its "figures", or machine.cpu and the like. Numbers are
-rounded to two digits, and whole from ten on. What has not been measured is shown as a dash. `make figures` fills all
-tables; a test compares them with the results, and finds figures that stand outside of such tables.
+rounded to two digits, and whole from ten on. Near a goal, in a column of that name, they have as many decimals as it
+has: 1.1 says nothing of "at most 1.05". What has not been measured is shown as a dash. `make figures` fills all tables;
+a test compares them with the results, and finds figures that stand outside of such tables.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ DOCUMENTS = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
 NOT_MEASURED = "–"  # noqa: RUF001 - a dash, as typographers have it
 _NAME = re.compile(r"`(\w+)\.([\w.]+)`")
 _HIDDEN = re.compile(r"(?<=\|)[^|<]*<!-- ((?:\w+\.[\w.]+ )+)-->")
+_GOAL = re.compile(r"\d+(?:\.\d+)?")
+"""A number in a goal, which may be several: `≤ 1.05, ≥ 4`."""
+
 _CLAIM = re.compile(r"\d[\d.,]*\s*(?:times|ns|ms|MiB|nanoseconds|milliseconds|M(?:illion)? e(?:vents|lements))\b")
 
 Figures = dict[str, dict[str, float | str]]
@@ -63,19 +67,21 @@ def filled(text: str, figures: Mapping[str, Mapping[str, float | str]]) -> str:
     | speed | 0.65, 1,234 | `sort.slow`, `sort.fast` |
     """
 
-    def shown(names: list[tuple[str, str]]) -> str:
-        return quoted([(f"{file}.{name}", figures.get(file, {}).get(name)) for file, name in names])
+    def shown(names: list[tuple[str, str]], goal: str = "") -> str:
+        return quoted([(f"{file}.{name}", figures.get(file, {}).get(name)) for file, name in names], goal)
 
     lines = text.split("\n")
-    for at, cells, measured, figure in _rows(lines):
-        cells[measured] = f" {shown(_NAME.findall(cells[figure]))} "
+    for at, cells, columns in _rows(lines):
+        goal = cells[columns["goal"]] if "goal" in columns else ""
+        cells[columns["measured"]] = f" {shown(_NAME.findall(cells[columns['figure']]), goal)} "
         lines[at] = "|".join(cells)
     return _HIDDEN.sub(lambda cell: f" {shown(_split(cell[1]))} <!-- {cell[1]}-->", "\n".join(lines))
 
 
 def names_in(text: str) -> list[tuple[str, str]]:
     """Every figure that the tables of a document quote: its result file, and its name."""
-    seen = [name for _, cells, _, figure in _rows(text.split("\n")) for name in _NAME.findall(cells[figure])]
+    rows = _rows(text.split("\n"))
+    seen = [name for _, cells, columns in rows for name in _NAME.findall(cells[columns["figure"]])]
     return [*seen, *(name for cell in _HIDDEN.finditer(text) for name in _split(cell[1]))]
 
 
@@ -89,9 +95,18 @@ def unquoted(text: str) -> list[str]:
     return [line for line in prose.split("\n") if not line.startswith("|") and _CLAIM.search(line)]
 
 
-def quoted(values: Sequence[tuple[str, float | str | None]]) -> str:
-    """Values as they are shown: the least and the most of something as a range, others one after the other."""
-    shown = [NOT_MEASURED if value is None else rounded(value) for _, value in values]
+def quoted(values: Sequence[tuple[str, float | str | None]], goal: str = "") -> str:
+    """Values as they are shown: the least and the most of something as a range, others one after the other.
+
+    Where there are as many goals as values, each has its own; otherwise the first is that of all.
+
+    >>> quoted([("a", 1.054), ("b", 1.26), ("c", 8.31)], "≤ 1.05"), quoted([("a", 1.054), ("b", 1.26)], "≤ 1.05, ≤ 2")
+    ('1.05, 1.26, 8.3', '1.05, 1.3')
+    """
+    goals = _GOAL.findall(goal.replace(",", "")) or ["0"]  # 1,000 is one number
+    goals = goals if len(goals) == len(values) else goals[:1] * len(values)
+    beside = zip(values, goals, strict=True)
+    shown = [NOT_MEASURED if value is None else rounded(value, its_goal) for (_, value), its_goal in beside]
     if len(values) == 2 and _is_range(*(name for name, _ in values)):
         return shown[0] if shown[0] == shown[1] else " to ".join(shown)
     return ", ".join(shown)
@@ -111,24 +126,34 @@ def _is_range(first: str, second: str) -> bool:
     return "least" in first and first.replace("least", "most") == second
 
 
-def rounded(value: float | str) -> str:
+def rounded(value: float | str, goal: str = "0") -> str:
     """Two digits, and whole numbers from ten on; what is not quite 1 does not become 1.
 
     >>> [rounded(value) for value in (0.0727, 0.651, 0.9965, 1.505, 9.96, 14.6, 1234.5, 0, "AMD EPYC")]
     ['0.073', '0.65', '0.9965', '1.5', '10', '15', '1,234', '0', 'AMD EPYC']
+
+    What is more than half of a goal, and less than twice as much, is as exact as that.
+
+    >>> [rounded(value, "1.05") for value in (0.0727, 1.054, 1.7, 8.31)]
+    ['0.073', '1.05', '1.70', '8.3']
     """
     if isinstance(value, str) or value == 0:
         return str(value)
     if 0.995 <= value < 1:
         return f"{value:.4f}"
-    digits = max(0, 1 - floor(log10(abs(value))))
-    again = round(value, digits)  # 9.96 becomes 10, which has a digit less behind the point
-    digits = max(0, 1 - floor(log10(abs(again))))
-    return f"{again:,.{digits}f}"
+    digits = _decimals(round(value, _decimals(value)))  # 9.96 becomes 10, which has a digit less behind the point
+    if float(goal) / 2 < value < 2 * float(goal):
+        digits = max(digits, len(goal.partition(".")[2]))
+    return f"{round(value, digits):,.{digits}f}"
 
 
-def _rows(lines: list[str]) -> Iterator[tuple[int, list[str], int, int]]:
-    """The rows of tables that quote: number of the line, cells, and which are `measured` and `figure`."""
+def _decimals(value: float) -> int:
+    """How many decimals two digits have."""
+    return max(0, 1 - floor(log10(abs(value))))
+
+
+def _rows(lines: list[str]) -> Iterator[tuple[int, list[str], dict[str, int]]]:
+    """The rows of tables that quote: number of the line, cells, and which cell is which column."""
     columns: dict[str, int] = {}
     for at, line in enumerate(lines):
         if not line.startswith("|"):
@@ -139,7 +164,7 @@ def _rows(lines: list[str]) -> Iterator[tuple[int, list[str], int, int]]:
             columns = {cell.strip(): place for place, cell in enumerate(cells)}
             continue
         if {"measured", "figure"} <= columns.keys() and _NAME.search(cells[columns["figure"]]):
-            yield at, cells, columns["measured"], columns["figure"]
+            yield at, cells, columns
 
 
 if __name__ == "__main__":

@@ -75,6 +75,16 @@ def test_the_least_and_the_most_are_a_range() -> None:
     assert quote.quoted([("sort.a", 14.6), ("sort.b", 29.2)]) == "15, 29"
 
 
+def test_beside_a_goal_a_figure_is_as_exact_as_the_goal() -> None:
+    """Rounded to two digits, 1.054 would look like more than a goal of at most 1.05; other units are left alone."""
+    table = "| what | goal | measured | figure |\n|---|---|--:|---|\n| cost | ≤ 1.05{} | ? | `sort.cost`, `sort.ms` |"
+    figures = {"sort": {"cost": 1.054, "ms": 1.31}}
+    assert "| 1.05, 1.31 |" in quote.filled(table.format(""), figures)
+    assert "| 1.05, 1.3 |" in quote.filled(table.format(", ≤ 1,000"), figures)
+    assert "| 1.1, 1.3 |" in quote.filled(table.replace("goal", "aim"), figures)
+    assert "| 1.05, 8.3 |" in quote.filled(table.format(""), {"sort": {"cost": 1.054, "ms": 8.31}})
+
+
 def test_the_examples_of_the_script_hold() -> None:
     """Its docstrings show how tables are read and numbers rounded."""
     assert doctest.testmod(quote).failed == 0
