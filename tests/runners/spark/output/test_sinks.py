@@ -64,6 +64,36 @@ def test_few_rows_are_taken_as_they_are_only_if_all_of_them_are_there() -> None:
     assert sinks._few([here._replace(size=most), here._replace(size=1)], binding) is None
 
 
+class _WritesFew:
+    """A sink that writes few rows itself, or not, as the folder of one session may and that of another may not."""
+
+    def __init__(self, **prefers: bool) -> None:
+        self.__dict__.update(prefers)
+
+    def write(self, rows: Any, batch_id: int) -> None:
+        """Take rows."""
+
+    def write_few(self, *_: Any) -> bool:
+        """Take rows."""
+        return True
+
+
+def test_rows_are_asked_for_by_a_job_of_their_own_where_the_driver_writes_them() -> None:
+    """Not where they are too many, for a function, which would get them back in a frame, or where only Spark writes."""
+    chunks = [sinks._Chunk("main", sinks.MORE_BYTES - 1, None), sinks._Chunk("late", 1 << 40, None)]
+    more = [*chunks, sinks._Chunk("main", 2, None)]
+
+    def asked(sink: Any, chunks: list[sinks._Chunk] = chunks, columns: StructType | None = _COUNTS) -> bool:
+        return sinks._may_be_asked_for(chunks, SinkBinding(sink, ("main",), columns))
+
+    assert asked(_WritesFew())
+    assert asked(_WritesFew(prefers_few=True))
+    assert not asked(_WritesFew(prefers_few=False))
+    assert not asked(_WritesFew(), more)
+    assert not asked(_WritesFew(), columns=None)
+    assert not asked(as_sink(_nothing))
+
+
 class _Kept(list[Any]):
     """Keeps rows; two that are empty are equal."""
 
@@ -217,21 +247,27 @@ def _with_times(session: SparkSession, folder: Path) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("more", [4_000, sinks.MORE_BYTES], ids=["many by tasks", "many by the driver"])
 def test_one_folder_gets_few_rows_from_the_driver_and_many_from_spark(
-    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
-    """The same rows in the same order, whichever way each micro-batch took."""
+    """The same rows in the same order, whichever way each micro-batch took.
+
+    What does not come along with the first job is asked for by another one, unless it is too much. The third one is not
+    asked: it goes from the first job to the folder.
+    """
     small_query.bring(tmp_path, range(4))
     wide = pq.read_table(tmp_path / "in/1.parquet")  # the second micro-batch has many, and so the third is not asked
     at = np.repeat(wide["at"].to_numpy(), 4)
     pq.write_table(pa.table({"at": at, "n": np.repeat(wide["n"].to_numpy(), 4)}), tmp_path / "in/1.parquet")
     os.utime(tmp_path / "in/1.parquet", (100_001, 100_001))
     monkeypatch.setattr(sinks, "FEW_BYTES", 4_000)
+    monkeypatch.setattr(sinks, "MORE_BYTES", more)
     options = {"checkpoint": str(tmp_path / "checkpoint"), "trigger": {"availableNow": True}, "shards": 1}
     _with_times(session, tmp_path).start(main=str(tmp_path / "out"), **options).wait()
     batches = [sorted((tmp_path / f"out/batch_id={number}").glob("*.parquet")) for number in range(4)]
     by_driver = [[path.name for path in files] == ["part-00000.parquet"] for files in batches]
-    assert by_driver == [True, False, False, True]
+    assert by_driver == [True, more > 4_000, False, True]
     found = [row for files in batches for path in files for row in pq.read_table(path).to_pylist()]
     assert [row["at"] for row in found] == sorted(row["at"] for row in found)
     expected = [row for row in small_query.expected(4) for _ in range(4 if 100 <= row < 200 else 1)]

@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 FEW_BYTES: Final = 1 << 20
 """What an output may have of a micro-batch to be taken through the driver."""
 
+MORE_BYTES: Final = 4 << 20
+"""What it may have to be taken there by a sink that writes few rows itself.
+
+These are asked for by one more job, which costs less than a pass through Python workers and what Spark does to write.
+"""
+
 _SMALL_CHUNK: Final = 1 << 19
 """Bytes of a chunk that is taken to the driver before it is known how many others there are."""
 
@@ -248,6 +254,9 @@ class WriteOutputs:
             self.guess.found(few=all(_few(chunks, binding) is not None for binding in waiting))
             for binding in waiting:
                 few = _few(chunks, binding)
+                if few is None and _may_be_asked_for(chunks, binding):
+                    with self._jobs_named(released, batch_id, f"taking results for {binding.shown}"):
+                        few = _asked_for(kept, binding)
                 if not _taken(few, binding, released.sparkSession, batch_id):
                     rows = _of_many(kept, binding) if few is None else _of_few(few, binding, released.sparkSession)
                     with self._jobs_named(released, batch_id, binding.shown):
@@ -327,6 +336,19 @@ def _few(chunks: Sequence[_Chunk], binding: SinkBinding) -> list[pa.Table] | Non
     if len(bodies) < len(its) or sum(chunk.size for chunk in its) > FEW_BYTES:
         return None
     return [pa.Table.from_batches([from_buffer(body)]) for body in bodies]
+
+
+def _may_be_asked_for(chunks: Sequence[_Chunk], binding: SinkBinding) -> bool:
+    """Whether a sink writes its rows itself, if it gets them on the driver, and they are no more than it may take."""
+    writes_few = getattr(binding.sink, "prefers_few", hasattr(binding.sink, "write_few"))
+    size = sum(chunk.size for chunk in chunks if chunk.output in binding.outputs)
+    return binding.columns is not None and writes_few and size <= MORE_BYTES
+
+
+def _asked_for(kept: DataFrame, binding: SinkBinding) -> list[pa.Table]:
+    """The rows for a sink, from where they are kept; in the order in which shards gave them out."""
+    bodies = kept.where(kept["output"].isin(*binding.outputs)).select("body").collect()
+    return [pa.Table.from_batches([from_buffer(row.body)]) for row in bodies]
 
 
 def _of_few(few: Sequence[pa.Table], binding: SinkBinding, session: SparkSession) -> DataFrame:
