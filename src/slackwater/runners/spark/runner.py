@@ -199,7 +199,7 @@ def to_frame(
     refuse_lost_rows(plan)
     packed = _packed(plan, chunk_rows, nothing_is_late=not frames[0].isStreaming)
     if frames[0].isStreaming:
-        require_settings(session, plan.wanted_shards)
+        require_settings(session, plan.shards, most=plan.wanted_shards)
         released = _hosted(plan, packed, longest_silence, most)
     else:
         released = packed.repartition(plan.shards, "shard").mapInArrow(BatchHost(plan), RELEASED_SPARK)
