@@ -56,7 +56,7 @@ def _overhead(report: Report, lab: Lab, rows: int = 1_000_000) -> None:
             return sw.stream(read(path), time="at", origin="origin").sort(bounds=bounds, late=sw.Late.drop())
 
         queries = {name: partial(started, made) for name, made in (("patience", by_patience), ("bounds", by_bounds))}
-        seconds = in_turn(lab, queries, warmed_by="patience")
+        seconds = in_turn(lab, queries, warmed_by=("patience",))
         lines.append([kind, *(1e9 * taken / rows for taken in seconds.values())])
         name = "spark_overhead_16_origins" + ("" if kind == "frame" else "_of_files")
         report.figures[name] = round(seconds["bounds"] / seconds["patience"], 2)

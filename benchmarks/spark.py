@@ -87,11 +87,11 @@ def _sort(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
             lab,
             {
                 "identity": partial(lab.write, identity),
-                "to_spark": partial(lab.write, partial(_as_frame, of_frame), version=2),
+                "to_spark": partial(lab.write, partial(_as_frame, of_frame), version=2, partitions=1),
                 "start": partial(started, of_frame),
                 "files": partial(started, of_files),
             },
-            warmed_by="identity",
+            warmed_by=("identity", "start"),
         )
         lines.append([f"{rows:,}", *_thousands(rows, seconds)])
         # What is compared with is a step over a DataFrame, so the first figure is that of one, too.
@@ -138,7 +138,7 @@ def _merge(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
                 "RocksDB": partial(lab.write, on_rocks_db, store=ROCKS_DB),
                 "in memory": partial(lab.write, native, store=IN_MEMORY),
             },
-            warmed_by=None if lab.quick else "start",
+            warmed_by=() if lab.quick else ("start",),
         )
         lines.append([f"{rows:,}", *_thousands(rows, seconds)])
         # Both read the same files, each in the fastest way it has.
@@ -204,7 +204,7 @@ def _bands(report: Report, lab: Lab, sizes: Sequence[int], files: int) -> None:
         for name, store in stores.items():
             for patience in _PATIENCES:
                 queries[f"{name} {patience}"] = partial(lab.write, partial(native, patience), store=store)
-        seconds = in_turn(lab, queries, warmed_by=None if lab.quick else "frame")
+        seconds = in_turn(lab, queries, warmed_by=("frame",))
         all_three = {name: sum(seconds[f"{name} {patience}"] for patience in _PATIENCES) for name in stores}
         lines.append([f"{rows:,}", *_thousands(rows, {**{name: seconds[name] for name in ours}, **all_three})])
         for figure, name in (("bands", "files"), ("bands_of_frames", "frame")):

@@ -171,15 +171,15 @@ def disordered_files(
     return [table(at[first : first + rows], first) for first in range(0, rows * files, rows)]
 
 
-def in_turn(lab: Lab, queries: Mapping[str, Callable[[str], Any]], warmed_by: str | None) -> dict[str, float]:
-    """How long a later micro-batch of each query takes. One of them is run before, so that none of its kind is cold.
+def in_turn(lab: Lab, queries: Mapping[str, Callable[[str], Any]], warmed_by: Sequence[str]) -> dict[str, float]:
+    """How long a later micro-batch of each query takes. One of each kind is run before, so that none of it is cold.
 
     All are run twice, turn by turn, for a machine that has neighbours has moods of minutes. In a short run once, and
     without to_spark().
     """
     queries = {name: start for name, start in queries.items() if not (lab.quick and name == "to_spark")}
-    if warmed_by is not None:
-        lab.seconds(queries[warmed_by])
+    for name in warmed_by:
+        lab.seconds(queries[name])
     taken: dict[str, list[float]] = {name: [] for name in queries}
     for _ in range(1 if lab.quick else 2):
         for name, start in queries.items():
