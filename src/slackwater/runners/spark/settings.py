@@ -99,8 +99,8 @@ def require_settings(session: SparkSession, shards: int, most: int) -> None:
     """Refuse a session whose own queries could not keep the state of so many shards, or only at great cost.
 
     Spark asks a state store for every partition, though it is empty: with the 200 that a session has unless somebody
-    set otherwise, a micro-batch takes ten times as long. It is told to have one for each shard; a few more, as many as
-    there would be if rows could be spread, are let pass: a query has in all its lives what it began with.
+    set otherwise, a micro-batch takes ten times as long. One for each shard is best; a few more, as many as there would
+    be if rows could be spread, are let pass: a query has in all its lives what it began with.
     """
     wrong = {name: value for name, value in _TELLS_ATTEMPTS_APART.items() if session.conf.get(name) != value}
     if int(str(session.conf.get(PARTITIONS))) > most:
