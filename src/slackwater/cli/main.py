@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Final
 from cyclopts import App, CycloptsError
 
 import slackwater
+from slackwater.cli.explain_command import explain_command
 from slackwater.cli.profile_command import profile_command
 from slackwater.cli.rescale_command import rescale_command
+from slackwater.cli.run_command import run_command
 from slackwater.cli.warm_up_command import warm_up_command
+from slackwater.cli.watch_command import watch_command
+from slackwater.cli.why_command import why_command
 from slackwater.errors import SlackwaterError, message
 
 if TYPE_CHECKING:
@@ -27,12 +31,16 @@ _INTERRUPTED: Final = 130
 
 app = App(
     name="slackwater",
-    help="The time layer for PySpark: see how disordered a stream is, and what to do about it.",
+    help="The time layer for PySpark: run streams, and see how disordered they are, how they stand, and why.",
     version=slackwater.__version__,
     help_format="plaintext",
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )
+app.command(run_command, name="run")
+app.command(explain_command, name="explain")
+app.command(why_command, name="why")
+app.command(watch_command, name="watch")
 app.command(profile_command, name="profile")
 app.command(rescale_command, name="rescale")
 app.command(warm_up_command, name="warm-up")
@@ -50,11 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app(given, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except CycloptsError as error:
-        asked = next((word for word in given if word in ("profile", "rescale", "warm-up")), "")
+        asked = next((word for word in given if word in set(app)), "")
         hint = f"slackwater {asked} --help".replace("  ", " ")
         return _refused(message(str(error).strip(), {}, hint))
     except SlackwaterError as error:
-        return _refused(str(error))
+        return _refused("\n".join([str(error), *getattr(error, "__notes__", ())]))
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:  # whoever read has had enough, as `head` has

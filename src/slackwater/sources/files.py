@@ -56,7 +56,17 @@ def from_path(path: Path, name: str | None = None) -> ReadFeed:
                 for rows in read(file.path, own):
                     yield folder.completed(rows, file)
 
-    return ReadFeed(name or path.name, schema, batches)
+    return ReadFeed(name or path.name, schema, batches, lambda: _rows_in([file.path for file in files]))
+
+
+def _rows_in(files: list[Path]) -> int | None:
+    """How many rows there are in files, where these say so."""
+    if files[0].suffix != ".parquet":
+        return None
+    try:
+        return sum(pa.parquet.read_metadata(file).num_rows for file in files)
+    except (OSError, pa.ArrowException):
+        return None  # it is refused where it is read, with the reason
 
 
 @contextmanager

@@ -18,6 +18,10 @@ Batches: TypeAlias = Callable[[], Iterable[pa.RecordBatch]]
 """Starts a reading: each call gives all batches from the beginning."""
 
 
+def _unknown() -> None:
+    """Nobody knows how many rows there are before they are read."""
+
+
 @dataclass(frozen=True, eq=False)
 class ReadFeed:
     """A feed with an end, in order of arrival."""
@@ -25,6 +29,9 @@ class ReadFeed:
     name: str
     schema: pa.Schema
     batches: Batches
+    rows_if_known: Callable[[], int | None] = _unknown
+    """How many rows there are, where that is known before they are read; for who shows how far a run has come."""
+
     live = False
 
     def open(self, clock: Clock, wake: Callable[[], None]) -> BatchReader:  # noqa: ARG002 - rows never come later

@@ -21,7 +21,7 @@ ROWS_PER_CHUNK = 1_000
 def from_table(table: pa.Table | pa.RecordBatch, name: str) -> ReadFeed:
     """Feed the rows of a table or of a batch, in their order, without copying."""
     table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
-    return ReadFeed(name, table.schema, table.to_batches)
+    return ReadFeed(name, table.schema, table.to_batches, lambda: table.num_rows)
 
 
 def from_pandas(frame: Any, name: str) -> ReadFeed:
@@ -40,7 +40,6 @@ def from_rows(rows: Iterable[Mapping[str, Any]], name: str, schema: pa.Schema | 
     Without a schema, the first thousand rows decide the columns and types, and are read when the stream is made.
     A list can be read again and again, an iterator once.
     """
-    again = isinstance(rows, list | tuple)
     iterator = iter(rows)
     try:
         # With a schema nothing needs to be read before the stream runs.
@@ -51,8 +50,8 @@ def from_rows(rows: Iterable[Mapping[str, Any]], name: str, schema: pa.Schema | 
         hint = "pass schema=pa.schema(...): there is no row to learn the columns from"
         raise PlanError(message("this source has no rows and no schema", {"source": name}, hint))
     known = schema_of_rows(first, name) if schema is None else schema
-    if again:
-        return ReadFeed(name, known, lambda: _chunks(iter(rows), known, name))
+    if isinstance(rows, list | tuple):
+        return ReadFeed(name, known, lambda: _chunks(iter(rows), known, name), lambda: len(rows))
     return ReadFeed(name, known, ReadOnce(_chunks(chain(first, iterator), known, name), name))
 
 

@@ -16,6 +16,7 @@ from slackwater.plan.diverted_names import names_of_diverted
 from slackwater.plan.node import SideOutput, SourceNode, walk
 from slackwater.runners.spark.checkpoint.rescaling import Rescaling, remove_earlier
 from slackwater.runners.spark.checkpoint.resuming import plan_micro_batch
+from slackwater.runners.spark.checkpoint.status import leaving_status
 from slackwater.runners.spark.checkpoint.wishes import earlier_start, grant
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.micro_batch import observed
@@ -148,7 +149,7 @@ def start_together(
         if name is not None or all(query.name != called for query in session.streams.active):
             writer = writer.queryName(called)
         with settled(session, settings):
-            return (writer.trigger(**trigger) if trigger else writer).start()
+            return leaving_status(session, run, called, (writer.trigger(**trigger) if trigger else writer).start)
 
     ending = None if flush is None else Ending(flush, begin)
     return SparkQuery(begin(), run.query, calendar=calendar, ending=ending, between=outputs.between)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import PlanError, message
@@ -25,8 +24,7 @@ from slackwater.runners.spark.checkpoint.ownership import (
     shards_in,
     stored_record,
 )
-from slackwater.runners.spark.storage.files import LocalFiles, SparkFiles, files_at, writing_to
-from slackwater.runners.spark.storage.places import LOCAL, Place, place_of
+from slackwater.runners.spark.storage.files import SparkFiles, files_at, reached, writing_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
 
     from slackwater.runners.spark.checkpoint.ownership import Run
     from slackwater.runners.spark.storage.files import Files
+    from slackwater.runners.spark.storage.places import Place
 
 _COMMAND: Final = "slackwater rescale"
 
@@ -43,7 +42,7 @@ def wish_for(path: str, shards: int) -> str:
     """Wish for so many shards from the next start on, or, for as many as there are, for nothing; say what will be."""
     if shards < 1:
         raise PlanError(message("shards is a whole number above zero", {"got": shards}))
-    place, files = _reached(path)
+    place, files = reached(path)
     with writing_to("the checkpoint", place):
         record = stored_record(files, place)
         if record is None:
@@ -61,17 +60,6 @@ def wish_for(path: str, shards: int) -> str:
         facts["its program"] = f"was given shards={given}: leave that out, or the next start is refused"
     become = "1 shard becomes" if there == 1 else f"{there} shards become"
     return message(f"{become} {shards} when the query is started again", facts, hint)
-
-
-def _reached(path: str) -> tuple[Place, Files]:
-    """A checkpoint, and the way to its files: that of this machine, or, for other addresses, of a session of Spark."""
-    if path.startswith(f"{LOCAL}:") or "://" not in path:
-        return Place.written(path if path.startswith(f"{LOCAL}:") else str(Path(path).absolute())), LocalFiles()
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.builder.getOrCreate()
-    place = place_of(session, path)
-    return place, files_at(session, place)
 
 
 def _refuse_what_cannot_be(files: Files, place: Place, record: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from slackwater.errors import RunError, message
-from slackwater.runners.spark.storage.places import LOCAL, Place
+from slackwater.runners.spark.storage.places import LOCAL, Place, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MAKE_ROOM: Final = "make it writable, or make room; started again, the query goes on from its checkpoint"
+
+_MAY_READ: Final = "see whether it is there, and whether you may read it"
 
 
 class Files(Protocol):
@@ -238,6 +240,17 @@ def files_at(session: SparkSession, place: Place, *, shared: bool = True) -> Fil
     return SparkFiles(session)
 
 
+def reached(path: str) -> tuple[Place, Files]:
+    """A folder that somebody names, and the way to its files: of this machine, or, elsewhere, by a session."""
+    if path.startswith(f"{LOCAL}:") or "://" not in path:
+        return Place.written(path if path.startswith(f"{LOCAL}:") else str(Path(path).absolute())), LocalFiles()
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.getOrCreate()
+    place = place_of(session, path)
+    return place, files_at(session, place)
+
+
 def shares_files(session: SparkSession, place: Place) -> bool:
     """Whether this process sees the files of a place that Spark sees: over Connect that may be another machine's."""
     if place.scheme != LOCAL or getattr(session, "_jvm", None) is not None:
@@ -250,18 +263,19 @@ def shares_files(session: SparkSession, place: Place) -> bool:
 
 
 @contextmanager
-def writing_to(what: str, place: Place) -> Iterator[None]:
-    """Say in one sentence which folder could not be read or written."""
+def writing_to(what: str, place: Place, *, done: str = "written") -> Iterator[None]:
+    """Say in one sentence which folder could not be read or written; `done` says which of both."""
     try:
         yield
     except OSError as error:
-        raise _unwritable(what, place, f"{type(error).__name__}: {error}") from error
+        raise _unusable(what, place, done, f"{type(error).__name__}: {error}") from error
     except Exception as error:
         cause_in_java = getattr(error, "java_exception", None)
         if cause_in_java is None:
             raise
-        raise _unwritable(what, place, str(cause_in_java.toString()).partition("\n")[0]) from error
+        raise _unusable(what, place, done, str(cause_in_java.toString()).partition("\n")[0]) from error
 
 
-def _unwritable(what: str, place: Place, cause: str) -> RunError:
-    return RunError(message(f"{what} cannot be written", {"folder": place.address, "cause": cause}, _MAKE_ROOM))
+def _unusable(what: str, place: Place, done: str, cause: str) -> RunError:
+    hint = _MAKE_ROOM if done == "written" else _MAY_READ
+    return RunError(message(f"{what} cannot be {done}", {"folder": place.address, "cause": cause}, hint))

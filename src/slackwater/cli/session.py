@@ -1,0 +1,45 @@
+"""The session of Spark that a command needs: made when somebody asks, and stopped if it was made here."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slackwater.streams.on_spark import loaded_from_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class _Session:
+    """One session, or none yet."""
+
+    def __init__(self, file: str) -> None:
+        self._file = Path(file)
+        self._made: Any = None
+
+    def get(self) -> Any:
+        """The session that there is, or a new one."""
+        loaded_from_spark("SparkQuery")  # refused in one message where there is no PySpark
+        from slackwater.runners.spark.session import active_session, new_session
+
+        found = active_session()
+        if found is None:
+            found = self._made = new_session(f"slackwater {self._file.name}", self._file.absolute().parent)
+        return found
+
+    def stop(self) -> None:
+        """Stop it, if it was made here."""
+        if self._made is not None:
+            self._made.stop()
+
+
+@contextmanager
+def the_session(file: str) -> Iterator[_Session]:
+    """A session for a pipeline of this file, for as long as it is needed."""
+    session = _Session(file)
+    try:
+        yield session
+    finally:
+        session.stop()

@@ -1,0 +1,224 @@
+"""What a query leaves in its checkpoint of how it stands, for whoever has nothing else: `_slackwater/status.json`.
+
+    query, run, epoch     whose it is, as in query.json: a start that was taken over writes nothing any more
+    name, host, process   what Spark calls it, and where its driver is
+    state                 running, stopped (or come to its end), or failed, with the failure in words
+    at, seen              when its last micro-batch was reported, and when there was the last sign of life
+    micro_batch           the figures of that one: how far it is, what it holds, and why it is no further
+
+It is written by the driver, when Spark reports a micro-batch, says that there was nothing to do, or that the query has
+ended; on a thread of Spark's, so that no micro-batch waits for it. Nothing reads it but who wants to look: a status
+that is missing, torn or old is no harm, and one that cannot be written stops nobody. Over Spark Connect, where often
+only Spark reaches the checkpoint, there is none, nor is there of queries of to_spark().
+
+Cost: one small file for each micro-batch, and one every ten seconds while there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from slackwater.errors import PlanError, RunError, message
+from slackwater.progress.clock import SystemClock
+from slackwater.runners.spark.checkpoint.ownership import HIDDEN, as_record, read_record, stored_record
+from slackwater.runners.spark.failures import failure_of
+from slackwater.runners.spark.micro_batch import MicroBatch, micro_batch_of
+from slackwater.runners.spark.storage.files import writing_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from slackwater.progress.instants import Instant
+    from slackwater.runners.spark.checkpoint.ownership import Run
+    from slackwater.runners.spark.storage.files import Files
+    from slackwater.runners.spark.storage.places import Place
+
+RUNNING: Final = "running"
+STOPPED: Final = "stopped"
+FAILED: Final = "failed"
+
+_CLOCK: Final = SystemClock()
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a query stood when it was written."""
+
+    query: str
+    run: str
+    epoch: int
+    name: str | None
+    host: str
+    process: int
+    state: str
+    at: Instant
+    """When its last micro-batch was reported; of one without any, when it was started."""
+
+    seen: Instant
+    """The last sign of life."""
+
+    failure: str = ""
+    micro_batch: MicroBatch | None = None
+    """The last one in which a shard worked; None if there was none since this start."""
+
+    @property
+    def driver_is_gone(self) -> bool:
+        """Whether its driver is known not to run any more: it was on this machine, and is not there."""
+        return self.state == RUNNING and self.host == socket.gethostname() and not _runs(self.process)
+
+    def as_text(self) -> str:
+        """The text of its file."""
+        return as_record(**asdict(self))
+
+    @classmethod
+    def of_text(cls, text: str, place: Place) -> Status | None:
+        """Read it; None if it is torn, as it may be where files cannot be replaced at once."""
+        try:
+            record = read_record(text, place)
+            batch = record.pop("micro_batch")
+            del record["format"]
+            return cls(**record, micro_batch=None if batch is None else MicroBatch(**batch))
+        except (RunError, TypeError, KeyError, AttributeError):
+            return None
+
+
+def status_of(files: Files, place: Place) -> Status | None:
+    """How the query of a checkpoint stood last; None if it has left nothing. What is no such checkpoint is refused."""
+    with writing_to("the checkpoint", place, done="read"):
+        record = stored_record(files, place)
+        if record is None:
+            raise _no_checkpoint(files, place)
+        text = files.read(_status_at(place))
+    return None if text is None else Status.of_text(text, place)
+
+
+def _no_checkpoint(files: Files, place: Place) -> PlanError:
+    """Say what a folder is that is no checkpoint of ours."""
+    names = set(files.names(place.address))
+    facts = {"folder": place.address}
+    if not names:
+        there = files.exists(place.address)
+        return PlanError(
+            message("no query has this checkpoint", facts | {"it is": "empty" if there else "not there"}, _NAME_IT)
+        )
+    if HIDDEN in names and files.exists(f"{place.address}/{HIDDEN}/owner.json"):
+        return PlanError(message("this is the folder of a sink, and not a checkpoint", facts, _NAME_IT))
+    if {"offsets", "metadata"} <= names:
+        hint = "only queries of start() leave a status; Spark's own UI has those of to_spark()"
+        return PlanError(message("this checkpoint is of a query that leaves no status", facts, hint))
+    return PlanError(message("this is no checkpoint", facts | {"has": ", ".join(sorted(names)[:3])}, _NAME_IT))
+
+
+_NAME_IT: Final = "name the folder that start(checkpoint=...) was given, or slackwater run --checkpoint"
+
+
+def leaving_status(
+    session: SparkSession, run: Run, name: str | None, start: Callable[[], StreamingQuery]
+) -> StreamingQuery:
+    """Start a run of a query, which leaves its status from then on, unless only Spark reaches its checkpoint."""
+    if getattr(session, "_jvm", None) is None:
+        return start()
+    writer = StatusWriter(session, run, name)
+    session.streams.addListener(writer)
+    try:
+        query = start()
+    except BaseException:
+        session.streams.removeListener(writer)
+        raise
+    writer.follow(str(query.runId))
+    return query
+
+
+class StatusWriter(StreamingQueryListener):
+    """Writes the status of one run of a query, as long as nobody has taken its checkpoint over."""
+
+    def __init__(self, session: SparkSession, run: Run, name: str | None) -> None:
+        super().__init__()
+        self._session = session
+        self._run = run
+        self._followed: str | None = None
+        self._ended: dict[str, str | None] = {}
+        now = _CLOCK.now()
+        place = socket.gethostname(), os.getpid()
+        self._status = Status(run.query, run.run, run.epoch, name, *place, RUNNING, now, now)
+
+    def follow(self, run_id: str) -> None:
+        """Know the run of Spark's query, which may have ended already."""
+        self._followed = run_id
+        self._write()
+        if run_id in self._ended:
+            self._end(self._ended[run_id])
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Do nothing; Spark wants it to be there."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """Write how it stands behind a micro-batch."""
+        if str(event.progress.runId) != self._followed:
+            return
+        now, batch = _CLOCK.now(), micro_batch_of(event.progress)
+        self._status = replace(self._status, seen=now)
+        if batch is not None:
+            self._status = replace(self._status, at=now, micro_batch=batch)
+        self._write()
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+        """Write that it lives, and has nothing to do."""
+        if str(event.runId) == self._followed:
+            self._status = replace(self._status, seen=_CLOCK.now())
+            self._write()
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        """Write that it has ended, or why it failed."""
+        run_id = str(event.runId)
+        if run_id == self._followed:
+            self._end(event.exception)
+        elif self._followed is None:
+            self._ended[run_id] = event.exception
+
+    def _end(self, exception: str | None) -> None:
+        failure = "" if exception is None else str(failure_of(RuntimeError(exception)))
+        state = STOPPED if exception is None else FAILED
+        self._status = replace(self._status, state=state, failure=failure, seen=_CLOCK.now())
+        self._write()
+        with suppress(Exception):
+            self._session.streams.removeListener(self)
+
+    def _write(self) -> None:
+        """Leave it in the checkpoint, unless that belongs to a newer start, or cannot be written."""
+        with suppress(Exception):  # whatever the matter is, it must not be one of the query
+            checkpoint = self._run.checkpoint
+            files = self._run.files(self._session, checkpoint)
+            record = stored_record(files, checkpoint)
+            if record is not None and record["run"] == self._run.run:
+                files.replace(_status_at(checkpoint), self._status.as_text())
+
+
+def _runs(process: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _status_at(checkpoint: Place) -> str:
+    return f"{checkpoint.address}/{HIDDEN}/status.json"
