@@ -56,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a file of rows, in which commands are given."""
     monkeypatch.chdir(tmp_path)
     columns = dict(zip(("at", "who", "v"), map(list, zip(*_ROWS, strict=True)), strict=True))
-    pq.write_table(pa.table(columns), "rows.parquet")
+    pq.write_table(pa.table({**columns, "came": [at + 1 for at in columns["at"]]}), "rows.parquet")
     Path("p.toml").write_text(_TOML)
     Path("p.py").write_text(_PYTHON)
     return tmp_path
@@ -99,7 +99,9 @@ def test_rows_go_to_files_by_their_ending(ending: str, capsys: pytest.CaptureFix
     assert sw.stream(f"out.{ending}", time="at").run().table.to_pylist() == expected.table.to_pylist()
     assert sw.stream(f"late.{ending}", time="at").run().table.to_pylist() == expected.late.to_pylist()
     assert expected.late.num_rows == 1
-    assert sorted(os.listdir()) == sorted([f"out.{ending}", f"late.{ending}", "p.py", "p.toml", "rows.parquet"])
+    assert sorted([file.name for file in Path().iterdir()]) == sorted(
+        [f"out.{ending}", f"late.{ending}", "p.py", "p.toml", "rows.parquet"]
+    )
 
 
 def test_words_go_to_the_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,9 +121,13 @@ def test_words_go_to_the_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
         ("{'rows': ordered, 'counts': counts}", {"out/rows.parquet": 8, "out/counts.parquet": 3}),
         ("ordered, counts", {"out/main.parquet": 8, "out/main-2.parquet": 3}),
         ("[ordered, ordered.where(lambda rows: [False] * rows.num_rows)]", {"out": 8}),
-        ("rows.in_bands(5, 100, late=sw.Late.drop())", {"out": 14}),
+        ("rows.in_bands(5, 100, late=sw.Late.drop())", {"out": 15}),
         ("{'rows': (ordered, 'mine.csv'), 'counts': counts}", {"out": 3, "mine.csv": 8}),
         ("(ordered, 'mine.csv')", {"mine.csv": 8}),
+        (
+            "(lambda s: {'main': s, 'late': s.late})(rows.sort(patience=1))",
+            {"out/main.parquet": 5, "out/late.parquet": 3},
+        ),
     ],
 )
 def test_several_outputs_share_a_place_or_get_one_each(returned: str, files: dict[str, int]) -> None:
@@ -150,7 +156,7 @@ def test_late_rows_of_several_sources_get_a_file_each() -> None:
         """)
     assert main(["run", file, "--output=out.parquet"]) == 2
     assert main(["run", file, "--output=out.parquet", "--late=late"]) == 0
-    assert sorted(os.listdir("late")) == ["a.parquet", "b.parquet"]
+    assert sorted([file.name for file in Path("late").iterdir()]) == ["a.parquet", "b.parquet"]
 
 
 def test_a_function_takes_rows_where_the_pipeline_gives_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,7 +172,9 @@ def test_a_function_takes_rows_where_the_pipeline_gives_one(capsys: pytest.Captu
 def test_toml_says_all_that_its_table_has(capsys: pytest.CaptureFixture[str]) -> None:
     """Each key does what its method does; the plans are the same."""
     cases: dict[str, Callable[[sw.DisorderedStream], object]] = {
-        'name = "r"\n[sort]\npatience = 5\nahead = 9\n': lambda rows: rows.sort(patience=5, ahead=9),
+        'name = "r"\n[sort]\npatience = 5\nahead = 9\n[sort.bounds]\nuniform = 3\n': lambda rows: rows.sort(
+            patience=5, ahead=9, bounds=sw.Bounds.uniform(3)
+        ),
         '[sort]\n[sort.bounds]\nin_order = true\nonly = ["a", "b"]\n': lambda rows: rows.sort(
             bounds=sw.Bounds.in_order().only("a", "b")
         ),
@@ -175,7 +183,7 @@ def test_toml_says_all_that_its_table_has(capsys: pytest.CaptureFixture[str]) ->
         ),
         "[bands]\npatiences = [5, 20]\n": lambda rows: rows.in_bands(5, 20),
         '[bands]\npatiences = [5, 20]\nlate = "drop"\n[window]\ntumbling = 10\noffset = 3\n[aggregates]\n'
-        'n = "count"\n'.replace('"count"', '"count(v)"'): lambda rows: rows.tumbling(10, offset=3).in_bands(
+        'n = "count(v)"\n': lambda rows: rows.tumbling(10, offset=3).in_bands(
             5, 20, late=sw.Late.drop(), n=sw.count("v")
         ),
         '[sort]\n[window]\nhopping = 10\nhop = 5\n[aggregates]\nt = "top_k(v, 2)"\nm = " mean( v ) "\n': lambda rows: (
@@ -190,9 +198,9 @@ def test_toml_says_all_that_its_table_has(capsys: pytest.CaptureFixture[str]) ->
     }
     for text, build in cases.items():
         name = "r" if text.startswith("name") else "rows.parquet"
-        file = _toml(f'[source]\npath = "rows.parquet"\ntime = "at"\norigin = "who"\n{text}')
+        file = _toml(f'[source]\npath = "rows.parquet"\ntime = "at"\norigin = "who"\narrived = "came"\n{text}')
         assert main(["explain", file]) == 0
-        built: object = build(sw.stream("rows.parquet", time="at", origin="who", name=name))
+        built: object = build(sw.stream("rows.parquet", time="at", origin="who", arrived="came", name=name))
         assert capsys.readouterr().out == f"{built.explain()}\n"  # type: ignore[attr-defined]
     ordered = '[source]\npath = "rows.parquet"\ntime = "v"\nordered = true\nuntil = "v"\nuntimed_is_late = false\n'
     assert main(["explain", _toml(ordered)]) == 2
@@ -213,7 +221,7 @@ def test_explain_shows_the_plan_and_runs_nothing(capsys: pytest.CaptureFixture[s
     assert main(["explain", file, "--shards=2"]) == 2
 
 
-# ---- mistakes ---------------------------------------------------------------------------------------------------------
+# ---- mistakes -------------------------------------------------------------------------------------------------------
 
 _SOURCE = '[source]\npath = "rows.parquet"\ntime = "at"\n'
 _TOML_MISTAKES = {
@@ -261,7 +269,7 @@ def test_a_mistake_in_toml_is_one_message(mistake: str, capsys: pytest.CaptureFi
     text, part = _TOML_MISTAKES[mistake]
     assert main(["run", _toml(text)]) == 2
     _require_one_message(capsys, part)
-    assert sorted(os.listdir()) == ["p.py", "p.toml", "q.toml", "rows.parquet"]
+    assert sorted([file.name for file in Path().iterdir()]) == ["p.py", "p.toml", "q.toml", "rows.parquet"]
 
 
 _PYTHON_MISTAKES = {
@@ -291,9 +299,15 @@ _PYTHON_MISTAKES = {
         "this sink is for streams of Spark",
     ),
     "a function that fails at work": (
-        "def bad(rows):\n    return [1 / at.as_py() for at in rows['at']][0] < 1 / (rows.num_rows - 8)\n"
-        "def pipeline():\n    return sw.stream(ROWS, time='at').where(bad)\n",
-        "",
+        """
+def bad(rows):
+    if rows.num_rows == 8:
+        raise LookupError("no tide table has these")
+    return [True] * rows.num_rows
+def pipeline():
+    return sw.stream(ROWS, time="at").where(bad)
+""",
+        "cause  LookupError: no tide table has these",
     ),
 }
 
@@ -380,7 +394,7 @@ def test_rows_before_a_failure_stay_beside_what_was_there(capsys: pytest.Capture
     assert Path("out.csv.partial").read_text().startswith('"at"\n0\n1\n')
 
 
-# ---- how it comes along -------------------------------------------------------------------------------------------------
+# ---- how it comes along ---------------------------------------------------------------------------------------------
 
 _LIVE = """
 import threading
@@ -396,7 +410,7 @@ def pipeline():
 
 @pytest.mark.parametrize("output", ["-", "out.jsonl"])
 def test_ctrl_c_stops_a_run_between_two_steps(output: str, folder: Path) -> None:
-    """What has come out is out; what is held is counted, and how to go on is said. The exit code is that of the shell."""
+    """What has come out is out; what is held is counted, and how to go on is written. The exit code is the shell's."""
     Path("live.py").write_text(_LIVE)
     command = [str(Path(sys.executable).with_name("slackwater")), "run", "live.py", "--output", output]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder) as process:  # noqa: S603

@@ -14,11 +14,11 @@ from slackwater.cli.stopping import Stop
 from slackwater.cli.users_lines import users_lines
 from slackwater.errors import PlanError, SlackwaterError, StepFailed, message
 from slackwater.operators.emission import LATE, LEFT_OUT
-from slackwater.plan.node import SourceNode, walk
+from slackwater.plan.node import SideOutput, SourceNode, walk
 from slackwater.streams.diverted_rows import diverted_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from slackwater.cli.pipeline import Output, Pipeline
     from slackwater.cli.places import Places
     from slackwater.cli.row_files import RowPlace
+    from slackwater.plan.node import Node
 
 _LOOK_AGAIN: Final = 0.25
 """Seconds between two looks whether somebody pressed Ctrl-C, while no row comes."""
@@ -113,18 +114,24 @@ def _diverted(pipeline: Pipeline, places: Places, files: _Files) -> Iterator[_Bo
         LATE: ("--late", "rows that come too late", 'late = "drop", Late.drop()', places.late),
         LEFT_OUT: ("--left-out", "rows that a merge leaves out", "LeftOutRows.drop()", places.left_out),
     }
-    own = {node for stream in pipeline.streams for node in walk(stream.node)}
+    nodes = walk(*(stream.node for stream in pipeline.streams))
+    own = {(node.step, node.output) for node in nodes if isinstance(node, SideOutput)}
     for output, (option, rows, policy, place) in asked.items():
         found = diverted_streams(*pipeline.streams, output=output)
-        streams = {name: stream for name, stream in found.items() if stream.node not in own}
+        streams = {name: stream for name, stream in found.items() if not _is_in(own, stream.node)}
         if streams and place is None:
             raise nobody_takes(option, rows, streams, policy)
         if place is not None and not streams:
             facts, hint = {option: place}, f"leave {option} out"
             raise PlanError(message(f"no step of this pipeline diverts {rows}", facts, hint))
-        placed = by_place(streams, place, f"{{}}.{places.format or 'parquet'}") if place is not None else {}
+        apart = len(streams) > 1  # by their sources, though columns be the same
         for name, stream in streams.items():
-            yield _Bound(stream, files.at(placed[name], stream, inside=len(set(placed.values())) > 1).write)
+            inside = f"{place}/{name}.{places.format or 'parquet'}"
+            yield _Bound(stream, files.at(inside if apart else str(place), stream, inside=apart).write)
+
+
+def _is_in(own: Collection[tuple[object, str]], node: Node) -> bool:
+    return isinstance(node, SideOutput) and (node.step, node.output) in own
 
 
 class _Files:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -88,19 +89,22 @@ def _arguments_of(
     in_order = [word for word, (name, equals, _) in zip(words, named, strict=True) if not (equals and name in by_name)]
     takes = signature.parameters.get(_SESSION)
     if takes is not None and runner != _SESSION and takes.default is takes.empty:
-        facts, hint = (
-            {"file": path, "takes": f"{_FUNCTION}{signature}"},
-            "say --runner spark, or give spark a default: spark=None",
-        )
+        facts = {"file": path, "takes": f"{_FUNCTION}{signature}"}
+        hint = "say --runner spark, or give spark a default: spark=None"
         raise PlanError(message("this pipeline takes a session of Spark, and is to run in process", facts, hint))
-    if takes is not None and runner == _SESSION:
-        by_name[_SESSION] = session()
+    own = [one for name, one in signature.parameters.items() if name != _SESSION]  # a session is no word
     try:
-        return signature.bind(*in_order, **by_name)
+        bound = signature.replace(parameters=own).bind(*in_order, **by_name)
     except TypeError as error:
         facts = {"file": path, "takes": f"{_FUNCTION}{signature}", "got": " ".join(words) or "nothing", "cause": error}
         hint = f"words for it stand behind --: slackwater run {path} -- WORD name=value"
         raise PlanError(message("a pipeline was called with other arguments than it takes", facts, hint)) from error
+    given = dict(bound.arguments)
+    if takes is not None and runner == _SESSION:
+        given[_SESSION] = session()
+    return inspect.BoundArguments(
+        signature, OrderedDict((name, given[name]) for name in signature.parameters if name in given)
+    )
 
 
 def _outputs_of(path: Path, returned: Any) -> dict[str, Output]:

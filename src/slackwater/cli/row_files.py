@@ -132,6 +132,7 @@ class _RowFile:
                 self._writer.writelines(line.encode() for line in json_lines(rows))
             else:
                 self._writer.write_batch(rows)
+            self._file.flush()  # whoever looks on sees it
         except OSError as error:
             raise _unwritable(self._path, error) from error
 

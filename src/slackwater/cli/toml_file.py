@@ -197,7 +197,7 @@ class _Reader:
             stream = self._windowed(stream, {name: one for name, one in window.items() if "tumbling" not in window})
             grouped: Any = stream.group_by(*keys) if aggregates else stream
             return list(grouped.in_bands(*bands["patiences"], **self._lateness("bands"), **aggregates))
-        if sort:
+        if "sort" in self._document:
             stream = stream.sort(sort.get("patience"), **self._lateness("sort"))
         if "tumbling" not in window:
             stream = self._windowed(stream, window)
@@ -209,7 +209,7 @@ class _Reader:
         for key in _NEEDED:
             if key not in source:
                 raise self._refused(f"[source] names its {key}", "nothing", f'write {key} = "..." below [source]')
-        if sort and bands:
+        if "sort" in self._document and "bands" in self._document:
             hint = "leave one of them out: [bands] sorts, too"
             raise self._refused("a pipeline has one way to wait, and this has two", "[sort], [bands]", hint)
         if "bands" in self._document and "patiences" not in bands:
@@ -218,7 +218,8 @@ class _Reader:
             raise self._refused("[sort] has no patience by which rows could be late", "late", 'write patience = "30s"')
         if keys and not aggregates:
             raise self._refused("group_by is for aggregates, and there are none", keys, '[aggregates] n = "count()"')
-        if aggregates and not (sort or bands or source.get("ordered")):
+        waits = "sort" in self._document or "bands" in self._document
+        if aggregates and not (waits or source.get("ordered")):
             hint = 'write [sort] with patience = "30s", or [source] ordered = true where rows come in order'
             raise self._refused("[aggregates] need to know when a window is complete", ", ".join(aggregates), hint)
 

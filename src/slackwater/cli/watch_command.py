@@ -78,23 +78,23 @@ class _Lines:
 
     def __init__(self, *, json: bool) -> None:
         self._json = json
-        self._shown: tuple[object, ...] = ()
+        self._state: tuple[object, ...] = ()
+        self._batch: tuple[object, ...] = ()
 
     def __call__(self, status: Status) -> None:
         """Print what is new."""
-        state = state_in_words(status).partition(" ")[0]
-        news = (status.run, status.at, status.micro_batch and status.micro_batch.batch_id, state)
-        if news == self._shown:
-            return
+        state = status.run, state_in_words(status).partition(" ")[0]
+        batch = status.run, status.at, status.micro_batch and status.micro_batch.batch_id
         if self._json:
-            _print(_as_json(status))
+            if (state, batch) != (self._state, self._batch):
+                _print(_as_json(status))
         else:
-            if (status.run, state) != (self._shown[:1] + self._shown[-1:]):
+            if state != self._state:
                 _print(header(status)[0])
             standing = standing_of(status)
-            if standing is not None and status.micro_batch is not None:
+            if batch != self._batch and standing is not None and status.micro_batch is not None:
                 _print(f"{status.micro_batch.batch_id}: {standing.line()}")
-        self._shown = news
+        self._state, self._batch = state, batch
 
 
 def _lines(status: Status) -> list[str]:

@@ -100,10 +100,17 @@ class Status:
 def status_of(files: Files, place: Place) -> Status | None:
     """How the query of a checkpoint stood last; None if it has left nothing. What is no such checkpoint is refused."""
     with writing_to("the checkpoint", place, done="read"):
-        record = stored_record(files, place)
+        try:
+            record = stored_record(files, place)
+        except UnicodeDecodeError as error:
+            facts, hint = {"folder": place.address, "cause": error}, f"restore its {HIDDEN} from a copy"
+            raise RunError(message("the owner file of a folder is damaged", facts, hint)) from error
         if record is None:
             raise _no_checkpoint(files, place)
-        text = files.read(_status_at(place))
+        try:
+            text = files.read(_status_at(place))
+        except UnicodeDecodeError:
+            text = None
     return None if text is None else Status.of_text(text, place)
 
 
