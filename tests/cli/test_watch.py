@@ -15,7 +15,7 @@ from rich.console import Console
 
 import slackwater as sw
 from slackwater.cli import watch_command
-from slackwater.cli.checkpoint_view import state_in_words
+from slackwater.cli.checkpoint_view import seems_over, state_in_words
 from slackwater.cli.display import in_place
 from slackwater.cli.main import main
 from slackwater.progress.clock import SystemClock
@@ -123,7 +123,7 @@ def test_whether_it_runs_is_said_as_far_as_it_is_known(
     """By what its driver has left, by whether it is there, and by how long it has been silent."""
     status = _status(**changes)
     assert state_in_words(status, _NOW + after).startswith(words.replace("HOST", socket.gethostname()))
-    assert watch_command.seems_over(status) is over
+    assert seems_over(status) is over
 
 
 def test_a_long_micro_batch_is_no_sign_of_death() -> None:
@@ -167,7 +167,12 @@ def test_watch_prints_a_line_for_each_micro_batch_until_the_query_ends(
     """Signs of life alone print nothing; a status that is torn is passed over."""
     _leave(checkpoint, _status())
     later = _status(micro_batch=_batch(8), at=_NOW + 1)
-    news = [_status(seen=_NOW + 1), '{"format": 1, "que', later, dataclasses.replace(later, state=STOPPED)]
+    news: list[Status | str] = [
+        _status(seen=_NOW + 1),
+        '{"format": 1, "que',
+        later,
+        dataclasses.replace(later, state=STOPPED),
+    ]
     _watched(monkeypatch, checkpoint, *news)
     assert main(["watch", str(checkpoint), "--every=0.5"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -231,6 +236,11 @@ def _with(name: str, text: str) -> Callable[[Path], None]:
     return make
 
 
+def _without_text(folder: Path) -> None:
+    _with("status.json", "")(folder)
+    (folder / "_slackwater/query.json").write_bytes(b"\xff")
+
+
 _MISTAKES: dict[str, tuple[Callable[[Path], None], str]] = {
     "nothing there": (Path.rmdir, "no query has this checkpoint"),
     "an empty folder": (lambda _: None, "it is   empty"),
@@ -243,10 +253,7 @@ _MISTAKES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a status of other fields": (_with("status.json", as_record(query="q")), "has left no status"),
     "a status of another version": (_with("status.json", '{"format": 2}'), "another version of slackwater"),
     "a damaged owner": (_with("query.json", "{"), "the owner file of a folder is damaged"),
-    "no text": (
-        lambda folder: _with("status.json", "")(folder) or (folder / "_slackwater/query.json").write_bytes(b"\xff"),
-        "damaged",
-    ),
+    "no text": (_without_text, "the owner file of a folder is damaged"),
     "states of another version": (
         _with("query.json", as_record(query="q", run="r", epoch=1, plan={}, state=-1)),
         "a format version that this release cannot read",
