@@ -72,7 +72,7 @@ def _leave(checkpoint: Path, status: Status) -> None:
 
 
 def test_why_says_whom_the_query_waits_for(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As the query itself would have said behind its last micro-batch."""
+    """As the query itself had it behind its last micro-batch."""
     _leave(checkpoint, _status())
     assert main(["why", str(checkpoint)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -117,7 +117,7 @@ def test_a_query_without_a_micro_batch_says_so(checkpoint: Path, capsys: pytest.
         ({"process": 2**22 + 1, "host": "another"}, 5_000_000, "running on another, last seen 5 s ago", False),
     ],
 )
-def test_whether_it_runs_is_said_as_far_as_it_is_known(
+def test_whether_it_runs_is_shown_as_far_as_it_is_known(
     changes: dict[str, Any], after: int, words: str, over: bool
 ) -> None:
     """By what its driver has left, by whether it is there, and by how long it has been silent."""

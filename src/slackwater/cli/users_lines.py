@@ -24,7 +24,7 @@ def users_lines(trace: TracebackType | None) -> list[str]:
     >>> try:
     ...     sorted([1, "a"])
     ... except TypeError as error:
-    ...     users_lines(error.__traceback__)[-1].strip().partition(", in ")[2]
+    ...     users_lines(error.__traceback__)[-1].partition(", in ")[2].partition(":")[0]
     '<module>'
     """
     calls = [call for call in traceback.extract_tb(trace) if not _is_foreign(call.filename)]
