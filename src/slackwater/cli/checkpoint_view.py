@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from slackwater.cli.session import spark_in_one_message
 from slackwater.cli.standing import Standing
 from slackwater.errors import PlanError, message
 from slackwater.progress.clock import SystemClock
@@ -43,7 +44,8 @@ class CheckpointView:
         loaded_from_spark("SparkQuery")  # refused in one message where there is no PySpark
         from slackwater.runners.spark.storage.files import reached
 
-        self._place, self._files = reached(checkpoint)
+        with spark_in_one_message():
+            self._place, self._files = reached(checkpoint)
 
     def status(self) -> Status:
         """How the query stood last; refused where nobody knows, with the reason."""

@@ -15,6 +15,7 @@ from slackwater.cli.stopping import Stop
 from slackwater.errors import PlanError, message
 from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.plan.node import SourceNode, walk
+from slackwater.progress.instants import as_duration
 from slackwater.streams.diverted_rows import diverted_streams
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ class Choices(NamedTuple):
             raise PlanError(message("--available-now ends when all is done, and --every goes on", facts, hint))
         if self.flush and not self.available_now:
             raise PlanError(message("--flush is for a query that ends", {}, "say --available-now, too"))
-        trigger = (
-            {"availableNow": True} if self.available_now else {"processingTime": self.every} if self.every else None
-        )
+        trigger: dict[str, Any] | None = {"availableNow": True} if self.available_now else None
+        if self.every is not None:
+            trigger = {"processingTime": f"{as_duration(self.every, calendar=True) // 1_000} milliseconds"}
         at_end = "flush" if self.flush else None
         return {"trigger": trigger, "at_end": at_end, "shards": self.shards, "metrics": self.metrics, "name": self.name}
 

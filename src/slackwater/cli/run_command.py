@@ -68,7 +68,7 @@ def run_command(
     flush
         On Spark, with --available-now: let out all that is held, as final. The query takes nothing any more.
     every
-        On Spark: begin a micro-batch every so often, such as "10 seconds".
+        On Spark: begin a micro-batch every so often, such as 10s.
     shards
         On Spark: how many parts share the work.
     metrics

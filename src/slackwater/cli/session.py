@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slackwater.errors import RunError, message
 from slackwater.streams.on_spark import loaded_from_spark
 
 if TYPE_CHECKING:
@@ -40,6 +41,22 @@ def the_session(file: str) -> Iterator[_Session]:
     """A session for a pipeline of this file, for as long as it is needed."""
     session = _Session(file)
     try:
-        yield session
+        with spark_in_one_message():
+            yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def spark_in_one_message() -> Iterator[None]:
+    """Make one message of what Spark raises by itself, such as that it knows no such file system."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+            raise
+        java = getattr(error, "java_exception", None)
+        text = str(error) if java is None else str(java.toString())
+        first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+        hint = "see whether names and places are written as Spark has them, and whether you may use them"
+        raise RunError(message("Spark could not do this", {"Spark says": first}, hint)) from error

@@ -260,9 +260,10 @@ def test_ctrl_c_stops_a_query_between_two_micro_batches(
 
 _MISTAKES = {
     "no place": (["--output=-"], "a query on Spark writes to folders"),
-    "two triggers": (["--available-now", "--every=1 second"], "leave one of them out"),
+    "two triggers": (["--available-now", "--every=1s"], "leave one of them out"),
     "a flush that never comes": (["--flush"], "say --available-now, too"),
     "a trigger that is none": (["--every=soon"], "soon"),
+    "a schema that is none": (["--output=nowhere://x/y"], "Spark says"),
     "no shards": (["--shards=0"], "shards is a whole number above zero"),
     "late rows that are not there": (["--late=late"], "no step of this plan diverts late rows"),
     "a checkpoint in the output": (["--checkpoint=answers/c"], "lie inside each other"),
