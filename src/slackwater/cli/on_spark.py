@@ -63,18 +63,19 @@ class Choices(NamedTuple):
 def run_on_spark(file: str, arguments: Sequence[str], places: Places, choices: Choices, *, quiet: bool) -> None:
     """Start it, and see it through: until it has ended, has failed, or somebody stops it."""
     options = choices.options()
-    with the_session(file) as session:
+    with Stop() as stop, the_session(file) as session:
         pipeline = read_pipeline(file, "spark", arguments, session=session.get)
         found = places.or_of(pipeline)
         _refuse_what_spark_cannot_read(pipeline.streams)
         outputs, diverted = _main(pipeline, found), _diverted(pipeline, found)
         checkpoint = _checkpoint(found)
-        with Stop() as stop:
-            query = sw.start_together(outputs, checkpoint=checkpoint, **diverted, **options)
-            if not quiet:
-                note(f"query {query.spark.name or query.id} runs, with its checkpoint in {checkpoint}")
-            with Display(None, quiet=quiet, seconds=_SHOW_AGAIN) as display:
-                stopped = not _seen_through(query, stop, display)
+        if stop.asked:
+            raise KeyboardInterrupt
+        query = sw.start_together(outputs, checkpoint=checkpoint, **diverted, **options)
+        if not quiet:
+            note(f"query {query.spark.name or query.id} runs, with its checkpoint in {checkpoint}")
+        with Display(None, quiet=quiet, seconds=_SHOW_AGAIN) as display:
+            stopped = not _seen_through(query, stop, display)
         if stopped:
             note(f"stopped: {_standing(query).line()}")
             note(f"the same command goes on from here, by its checkpoint in {checkpoint}; nothing is lost or doubled")

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slackwater.cli.stopping import keeping_ctrl_c
 from slackwater.errors import RunError, message
 from slackwater.streams.on_spark import loaded_from_spark
 
@@ -27,7 +28,8 @@ class _Session:
 
         found = active_session()
         if found is None:
-            found = self._made = new_session(f"slackwater {self._file.name}", self._file.absolute().parent)
+            with keeping_ctrl_c():  # PySpark takes it, and cancels all jobs
+                found = self._made = new_session(f"slackwater {self._file.name}", self._file.absolute().parent)
         return found
 
     def stop(self) -> None:

@@ -8,10 +8,23 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType, TracebackType
+
+
+@contextmanager
+def keeping_ctrl_c() -> Iterator[None]:
+    """Put back what answers Ctrl-C, whoever takes it meanwhile."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 class Stop:

@@ -153,12 +153,23 @@ def observed(released: DataFrame, run: Run, *, calendar: bool) -> DataFrame:
 def micro_batch_of(report: Any) -> MicroBatch | None:
     """Read what Spark reports of a query; nothing where no shard has worked, or the query is none of ours."""
     row = report.observedMetrics.get(_OBSERVED)
-    figures = {} if row is None else _named(row.asDict())
+    return None if row is None else _micro_batch(row.asDict(), report.name, report.batchId, report.batchDuration)
+
+
+def micro_batch_in(report: Mapping[str, Any]) -> MicroBatch | None:
+    """The same, read from the text of a report of classic Spark."""
+    observed = report.get("observedMetrics", {}).get(_OBSERVED)
+    return (
+        None if observed is None else _micro_batch(observed, report["name"], report["batchId"], report["batchDuration"])
+    )
+
+
+def _micro_batch(observed: dict[str, Any], name: str | None, batch_id: int, milliseconds: int) -> MicroBatch | None:
+    figures = dict(_named(observed))
     if not figures.get("shards"):
         return None
-    query, before, calendar = (figures.pop(name) for name in ("query", "before", "calendar"))
-    seconds = report.batchDuration / 1_000
-    return MicroBatch(query, report.name, before + report.batchId, seconds, figures, calendar)
+    query, before, calendar = (figures.pop(one) for one in ("query", "before", "calendar"))
+    return MicroBatch(query, name, before + batch_id, milliseconds / 1_000, figures, calendar)
 
 
 def _named(observed: dict[str, Any]) -> dict[str, Any]:

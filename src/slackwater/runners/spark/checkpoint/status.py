@@ -16,31 +16,27 @@ Cost: one small file for each micro-batch, and one every ten seconds while there
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from pyspark import SparkContext
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from slackwater.errors import PlanError, RunError, message
 from slackwater.progress.clock import SystemClock
 from slackwater.runners.spark.checkpoint.ownership import HIDDEN, as_record, read_record, stored_record
 from slackwater.runners.spark.failures import failure_of
-from slackwater.runners.spark.micro_batch import MicroBatch, micro_batch_of
+from slackwater.runners.spark.micro_batch import MicroBatch, micro_batch_in
 from slackwater.runners.spark.storage.files import writing_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.listener import (
-        QueryIdleEvent,
-        QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
-    )
     from pyspark.sql.streaming.query import StreamingQuery
 
     from slackwater.progress.instants import Instant
@@ -141,25 +137,31 @@ def leaving_status(
     if getattr(session, "_jvm", None) is None:
         return start()
     writer = StatusWriter(session, run, name)
-    session.streams.addListener(writer)
+    session.streams.addListener(writer.listener)
     try:
         query = start()
     except BaseException:
-        session.streams.removeListener(writer)
+        session.streams.removeListener(writer.listener)
         raise
     writer.follow(str(query.runId))
     return query
 
 
-class StatusWriter(StreamingQueryListener):
-    """Writes the status of one run of a query, as long as nobody has taken its checkpoint over."""
+class StatusWriter:
+    """Writes the status of one run of a query, as long as nobody has taken its checkpoint over.
+
+    Java calls it. PySpark's own listeners ask Java for a hundred values of each event, one by one, which takes as long
+    as a small micro-batch; here the report comes as one text.
+    """
 
     def __init__(self, session: SparkSession, run: Run, name: str | None) -> None:
-        super().__init__()
         self._session = session
         self._run = run
         self._followed: str | None = None
         self._ended: dict[str, str | None] = {}
+        self.listener = _Listener(self)
+        """What Spark knows it as."""
+
         now = _CLOCK.now()
         place = socket.gethostname(), os.getpid()
         self._status = Status(run.query, run.run, run.epoch, name, *place, RUNNING, now, now)
@@ -171,32 +173,34 @@ class StatusWriter(StreamingQueryListener):
         if run_id in self._ended:
             self._end(self._ended[run_id])
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Do nothing; Spark wants it to be there."""
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Write how it stands behind a micro-batch."""
-        if str(event.progress.runId) != self._followed:
+        report = json.loads(event.progress().json())
+        if report["runId"] != self._followed:
             return
-        now, batch = _CLOCK.now(), micro_batch_of(event.progress)
+        now, batch = _CLOCK.now(), micro_batch_in(report)
         self._status = replace(self._status, seen=now)
         if batch is not None:
             self._status = replace(self._status, at=now, micro_batch=batch)
         self._write()
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Write that it lives, and has nothing to do."""
-        if str(event.runId) == self._followed:
+        if str(event.runId().toString()) == self._followed:
             self._status = replace(self._status, seen=_CLOCK.now())
             self._write()
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Write that it has ended, or why it failed."""
-        run_id = str(event.runId)
+        run_id, said = str(event.runId().toString()), event.exception()
+        exception = str(said.get()) if said.isDefined() else None
         if run_id == self._followed:
-            self._end(event.exception)
+            self._end(exception)
         elif self._followed is None:
-            self._ended[run_id] = event.exception
+            self._ended[run_id] = exception
 
     def _end(self, exception: str | None) -> None:
         failure = "" if exception is None else str(failure_of(RuntimeError(exception)))
@@ -204,7 +208,7 @@ class StatusWriter(StreamingQueryListener):
         self._status = replace(self._status, state=state, failure=failure, seen=_CLOCK.now())
         self._write()
         with suppress(Exception):
-            self._session.streams.removeListener(self)
+            self._session.streams.removeListener(self.listener)
 
     def _write(self) -> None:
         """Leave it in the checkpoint, unless that belongs to a newer start, or cannot be written."""
@@ -214,6 +218,33 @@ class StatusWriter(StreamingQueryListener):
             record = stored_record(files, checkpoint)
             if record is not None and record["run"] == self._run.run:
                 files.replace(_status_at(checkpoint), self._status.as_text())
+
+    class Java:
+        """What py4j asks for."""
+
+        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
+
+
+class _Listener(StreamingQueryListener):
+    """What PySpark adds and removes: the way for Java to a writer."""
+
+    def __init__(self, writer: StatusWriter) -> None:
+        super().__init__()
+        self._writer = writer
+        self._made: Any = None
+
+    @property
+    def _jlistener(self) -> Any:
+        """The listener in Java."""
+        if self._made is None:
+            java: Any = SparkContext._jvm  # noqa: SLF001 - as PySpark makes its own
+            self._made = java.PythonStreamingQueryListenerWrapper(self._writer)
+        return self._made
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Java calls the writer."""
+
+    onQueryProgress = onQueryTerminated = onQueryStarted  # noqa: N815 - Spark's names
 
 
 def _runs(process: int) -> bool:
