@@ -158,10 +158,8 @@ def micro_batch_of(report: Any) -> MicroBatch | None:
 
 def micro_batch_in(report: Mapping[str, Any]) -> MicroBatch | None:
     """The same, read from the text of a report of classic Spark."""
-    observed = report.get("observedMetrics", {}).get(_OBSERVED)
-    return (
-        None if observed is None else _micro_batch(observed, report["name"], report["batchId"], report["batchDuration"])
-    )
+    row = report.get("observedMetrics", {}).get(_OBSERVED)
+    return None if row is None else _micro_batch(row, report["name"], report["batchId"], report["batchDuration"])
 
 
 def _micro_batch(observed: dict[str, Any], name: str | None, batch_id: int, milliseconds: int) -> MicroBatch | None:
