@@ -199,15 +199,27 @@ class PunctuateOperator(Operator[PunctuateState]):
         """
         assert self._preaggregate is not None, "groups come only where rows become groups"
         if since < self.in_time_from():
-            raise self._summed_up_late(since)
+            raise self.summed_up_late(since, self.in_time_from())
         state, count = self._state, len(self._patiences)
         bounds = np.array([[self._bound(state, patience) for patience in self._patiences.tolist()]])
         bands = bands_of(groups.start, Stretches(_NO_ROWS_BEFORE, bounds, behind=True))
         return _emission([(of_band,) for of_band in self._preaggregate.split(groups, bands, count)])
 
-    def _summed_up_late(self, since: Instant) -> RunError:
+    def groups_in_time(self, groups: EventBatch, event_count_column: str) -> EventBatch:
+        """Of the groups of all rows of some windows those in time, where whole windows are late; others are counted."""
+        assert self._windows is not None, "a group is late as a whole where its window is"
+        assert self._late.action is LateAction.DROPPED, "late rows that are seen are not summed up"
+        late = groups.start < self.in_time_from()
+        if not late.any():
+            return groups
+        counted = int(groups.payload.column(event_count_column).to_numpy()[late].sum())
+        self._state = replace(self._state, late=self._state.late + counted)
+        return groups.take_rows(np.flatnonzero(~late))
+
+    def summed_up_late(self, since: Instant, in_time_from: Instant) -> RunError:
+        """Refuse sums of rows that were made elsewhere, one of which may be late."""
         show = self._schema.time.show
-        facts = {"complete before": show(self.in_time_from()), "oldest of the rows": show(since)}
+        facts = {"complete before": show(in_time_from), "oldest of the rows": show(since)}
         hint = "nothing is lost: start the query again, which reads these rows anew"
         return RunError(message(f"step {self._step!r} got a sum of rows that may be late", facts, hint))
 

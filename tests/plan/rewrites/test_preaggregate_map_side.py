@@ -79,7 +79,9 @@ _NOT_SUMMED_UP: dict[str, Callable[[], Sequence[Any]]] = {
     "rows left out behind the window": lambda: _bands(_rows().tumbling(10).where(nw.col("v") > 0)),
     "rows without a time": lambda: _bands(_rows(untimed_is_late=True).tumbling(10)),
     "events of the bands": lambda: _rows().tumbling(10).in_bands(2, 9, late=_DROP),
-    "a sort": lambda: [_rows().sort(5, late=_DROP).tumbling(10).group_by().aggregate(n=sw.count())],
+    "an aggregate that answers early": lambda: [
+        _rows().tumbling(10).group_by().aggregate_early(patience=5, late=_DROP, n=sw.count())
+    ],
 }
 
 
@@ -106,7 +108,7 @@ _WHY_NOT = {
     "windows of windows": "more than columns is changed between the window and in_bands()",
     "rows left out behind the window": "where comes between the window and in_bands()",
     "rows without a time": "rows without a time are in no window",
-    "a sort": "aggregate n=count(): only those of in_bands() have a map side",
+    "an aggregate that answers early": "aggregate_early n=count(): its answers follow each row",
 }
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from slackwater.columns.row_spread import RowSpread
     from slackwater.events.batch import EventBatch
     from slackwater.events.schema import EventSchema
+    from slackwater.operators.aggregate.group_rows import GroupRows
     from slackwater.operators.aggregate.panes import Panes
     from slackwater.policies.aggregates import Aggregate
     from slackwater.progress.frontier import Port
@@ -116,6 +117,28 @@ class AggregateOperator(InterestedOperator[AggregateState]):
         if self._panes is None:
             return self._send([Partial.merge(done)] if done else [], bound)
         return self._send(self._windows(before, bound), bound)
+
+    def add_groups(self, rows: EventBatch, form: GroupRows) -> None:
+        """Take in groups of events that were summed up elsewhere, of which nothing is complete yet.
+
+        >>> import pyarrow as pa
+        >>> import slackwater as sw
+        >>> from slackwater.events.batch import EventBatch
+        >>> windows = sw.stream([{"at": 1, "k": "a"}], time="at").tumbling(10).node.schema
+        >>> form = GroupRows(windows, ("k",), {"n": sw.count()}, "example")
+        >>> events = EventBatch.inserts(pa.record_batch({"at": [1, 4], "k": ["a", "a"]}), [0, 0], [10, 10])
+        >>> aggregate = AggregateOperator(windows, ("k",), {"n": sw.count()}, ordered=False)
+        >>> aggregate.add_groups(form.rows(form.summed_up(events)), form)
+        >>> [answer.payload.to_pydict() for answer in aggregate.on_end(0).batches if answer.rows]
+        [{'k': ['a'], 'n': [2]}]
+        """
+        rows = self._of_interest(rows)
+        if not rows.rows:
+            return
+        groups = form.partial(rows)
+        assert groups.starts[0] >= self._complete_before(), "a group that is complete was answered"
+        self._peak = max(self._peak, len(self._open) + len(groups))
+        self._open.add(groups)
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Release every group, and end the output."""

@@ -66,9 +66,14 @@ class GroupRows:
     @cached_property
     def schema(self) -> EventSchema:
         """The columns of the rows."""
-        payload = self.rows(self.summed_up(EventBatch.inserts(self.events.no_rows, _NO_TIMES, _NO_TIMES))).payload
+        payload = self.rows(self.none).payload
         times = [column.name for column in self.events.time_columns()]
         return self.events.with_payload(payload.schema, (*times, *payload.schema.names))
+
+    @property
+    def none(self) -> Partial:
+        """No groups."""
+        return self.summed_up(EventBatch.inserts(self.events.no_rows, _NO_TIMES, _NO_TIMES))
 
     def summed_up(self, events: EventBatch) -> Partial:
         """Sum up events, among which are no punctuations."""

@@ -145,6 +145,10 @@ class DrivenHeartbeatsOperator(HeartbeatsOperator, FollowsArrivals):
         """Whether no row is taken out for being ahead of the clock."""
         return self._settings.ahead is None
 
+    def unbroken_from(self) -> Instant:
+        """The time from which on no row breaks a bound that comes with the next instant, whoever sends it."""
+        return within_int64(self._generator.furthest_heartbeat + 1)
+
     def newest(self) -> Instant:
         """The greatest time of all rows, wherever they are, that are not ahead of the clock."""
         return self._generator.newest

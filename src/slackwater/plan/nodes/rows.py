@@ -178,12 +178,14 @@ class Select(RowNode):
     def columns_read(self, wanted: Names, source: Node) -> Names:
         """Those that are chosen, wanted or not; a computation may look at any."""
         chosen = [what for what in self.outputs.values() if isinstance(what, str)]
-        only_chosen = len(chosen) == len(self.outputs)
-        return (
-            frozenset(chosen) & set(source.schema.payload.names)
-            if only_chosen
-            else super().columns_read(wanted, source)
-        )
+        if not self.only_chooses:
+            return super().columns_read(wanted, source)
+        return frozenset(chosen) & set(source.schema.payload.names)
+
+    @property
+    def only_chooses(self) -> bool:
+        """Whether nothing is computed."""
+        return all(isinstance(what, str) for what in self.outputs.values())
 
     def _payload_outputs(self) -> Outputs:
         times = {column.name for column in self.input.schema.time_columns()}

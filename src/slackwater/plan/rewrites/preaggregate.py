@@ -29,6 +29,7 @@ from slackwater.plan.nodes.preaggregating import (
     RowsToGroups,
 )
 from slackwater.plan.nodes.rows import AssignWindow, Select
+from slackwater.plan.rewrites.sums_beside_rows import why_not_beside_rows
 from slackwater.plan.rewrites.transform import readers_of
 from slackwater.policies.late import LateAction
 
@@ -145,7 +146,8 @@ def why_not_map_side(*roots: Node) -> list[str]:
     reasons = []
     for node in walk(*roots):
         if isinstance(node, GroupingNode):
-            reasons.append(f"{node.line}: only those of in_bands() have a map side")
+            why = why_not_beside_rows(node, readers)
+            reasons += [] if why is None else [f"{node.line}: {why}"]
         elif isinstance(node, AggregateByOrigin):
             reasons.append(
                 f"{node.verb} by origin {node.origin}: bounds follow the arrivals of rows, and not of groups"

@@ -113,8 +113,10 @@ def _shards(plan: ShardPlan, *, known: bool, asked: bool) -> str:
 def _summed_up(plan: ShardPlan) -> str:
     """Where rows are summed up before the shuffle, and why not where they are not."""
     groups = [pipeline.summed_up.details() for pipeline in plan.pipelines if pipeline.summed_up is not None]
+    whole = [one.sums for one in plan.pipelines if one.sums is not None and one.sums.of_late_rows]
+    groups += [one.aggregate.details() for one in whole]
     beside = [one.groups_beside_rows for one in plan.pipelines]
-    mixed = [summed_up_in_words(one.aggregates, one.keys) for one in beside if one is not None]
+    mixed = [summed_up_in_words(one.groups.aggregates, one.groups.keys) for one in beside if one is not None]
     reasons = why_not_map_side(*plan.outputs.values())
     if not groups and not mixed and not reasons:
         return "nothing is aggregated: rows are shuffled to shards as they are"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
@@ -14,104 +11,28 @@ import pytest
 from effort import FEWER
 from hypothesis import given
 from hypothesis import strategies as st
-from without_spark import Segments, cut, shard_plan
+from summing_up import KNOWN, SCHEMA, SUMS, arrivals_of, packed_with, rows_of, run_shards
+from without_spark import cut, shard_plan
 
 import slackwater as sw
 from slackwater.errors import RunError
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.planning.shard_keys import shard_keys
-from slackwater.runners.spark.shard.arrivals import Arrivals
 from slackwater.runners.spark.shard.metrics import METRICS
 from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.wire.late_bounds import LateBounds
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from slackwater.runners.spark.planning.shard_plan import ShardPlan
-    from slackwater.runners.spark.wire.packed_rows import PackedRow
-
-_SCHEMA = pa.schema({"at": pa.int64(), "k": pa.float64(), "v": pa.int64(), "x": pa.float64()})
-_SUMS: dict[str, Any] = {
-    "n": sw.count(),
-    "total": sw.sum("v"),
-    "x_": sw.sum("x"),
-    "mean": sw.mean("x"),
-    "least": sw.min("x"),
-    "different": sw.count_distinct("x"),
-    "top": sw.top_k("v", 2),
-}
-
 
 def _bands(stream: Any, late: sw.Late, **sums: Any) -> list[Any]:
     windows = stream.tumbling(5, offset=2).select("k", "v", x=nw.col("x") * 3).group_by("k")
-    return list(windows.in_bands(2, 8, 20, every=sw.Every.batch(), late=late, **(sums or _SUMS)))
+    return list(windows.in_bands(2, 8, 20, every=sw.Every.batch(), late=late, **(sums or SUMS)))
 
 
 _FATES = {"seen": sw.Late.divert(), "moved": sw.Late.adjust()}
-_KNOWN: dict[str, Callable[[int, Random], int]] = {
-    "nothing": lambda _bound, _rng: FOREVER,
-    "what holds": lambda bound, _rng: bound,
-    "too late a time": lambda bound, rng: min(bound + rng.randint(0, 12), FOREVER),
-    "some of it": lambda bound, rng: rng.choice([bound, bound, FOREVER]),
-}
-"""What a task that packs rows takes for the bound, by what it is and at random."""
 
 
-def _rows(rng: Random, rows: int) -> pa.Table:
-    """Times that go back, missing keys, zeros of both signs, NaNs, sums that need all digits."""
-    at, made = 0, []
-    for _ in range(rows):
-        at += rng.choice([0, 1, 1, 3])
-        made.append({
-            "at": max(0, at - rng.choice([0, 0, 0, 3, 9, 15, 40])),
-            "k": rng.choice([0.0, -0.0, 1.5, float("nan"), None]),
-            "v": rng.randint(-3, 3),
-            "x": rng.choice([1e300, -1e300, 1e-9, 0.1, -0.0, None]),
-        })  # fmt: skip
-    return pa.Table.from_pylist(made, _SCHEMA)
-
-
-def _packed(plan: ShardPlan, turn: pa.Table, known: Callable[[], int], rng: Random) -> list[PackedRow]:
-    (pack,) = packs_of(plan, chunk_rows=7)
-    return [row for task, part in enumerate(cut(turn, rng, 3)) for row in pack.packed(task, part.to_batches(), known())]
-
-
-def _arrivals(packed: Sequence[PackedRow], key: int) -> Arrivals:
-    arrivals = Arrivals()
-    for row in packed:
-        if row.shard == key:
-            arrivals.add(row)
-    return arrivals
-
-
-def _run(plan: ShardPlan, turns: Sequence[pa.Table], known: str, rng: Random) -> dict[Any, list[Any]]:
-    """What each shard gives, in its order, and what it counts, micro-batch by micro-batch, stored in between."""
-    shards = {key: Shard(plan) for key in shard_keys(plan.shards)}
-    given: dict[Any, list[Any]] = defaultdict(list)
-    bound = BEGINNING
-    for number, turn in enumerate(turns):
-        packed = _packed(plan, turn, partial(_KNOWN[known], bound, rng), Random(number))
-        for key, shard in shards.items():
-            arrivals = _arrivals(packed, key)
-            for output, rows in shard.on_micro_batch(arrivals):
-                given[key, number, output] += rows.to_pylist()
-            given[key, number] = [arrivals.rows, shard.late(), shard.totals(), shard.in_time_from(), _why(shard)]
-            shards[key] = Shard(plan, Segments().stored(shard))
-        bound = max(one.in_time_from()[0] for one in shards.values())
-    for key, shard in shards.items():
-        for output, rows in shard.flush():
-            given[key, output] += rows.to_pylist()
-    return given
-
-
-def _why(shard: Shard) -> Any:
-    """Why it is no further. But for how much is held: a group counts once in each part that has it, as it came."""
-    return [{name: what for name, what in one.items() if name != "held"} for one in json.loads(shard.why())]
-
-
-@pytest.mark.parametrize("known", [name for name in _KNOWN if name != "nothing"])
+@pytest.mark.parametrize("known", [name for name in KNOWN if name != "nothing"])
 @pytest.mark.parametrize("fate", _FATES)
 @FEWER
 @given(seed=st.integers(0, 10**6), shards=st.sampled_from([1, 3, 8]), cuts=st.integers(1, 5))
@@ -120,9 +41,9 @@ def test_what_comes_out_does_not_depend_on_what_tasks_know(
 ) -> None:
     """The same rows in the same order, the same late rows, counters, totals and reasons: so a replay may know less."""
     rng = Random(seed)
-    turns = cut(_rows(rng, rng.randint(0, 70)), rng, cuts)
-    plan = shard_plan(lambda s: _bands(s[0], _FATES[fate]), [_SCHEMA], shards)
-    with_bounds, without = (_run(plan, turns, how, rng) for how in (known, "nothing"))
+    turns = cut(rows_of(rng, rng.randint(0, 70)), rng, cuts)
+    plan = shard_plan(lambda s: _bands(s[0], _FATES[fate]), [SCHEMA], shards)
+    with_bounds, without = (run_shards(plan, turns, how, rng) for how in (known, "nothing"))
     assert with_bounds.keys() == without.keys()
     for what, rows in with_bounds.items():
         assert repr(rows) == repr(without[what])  # which knows -0.0 and NaN
@@ -132,9 +53,9 @@ def test_what_comes_out_does_not_depend_on_what_tasks_know(
 def test_no_row_travels_that_cannot_be_late(seed: int, shards: int) -> None:
     """Those before the bound are rows, all others are in groups, and none is lost or there twice."""
     rng = Random(seed)
-    plan = shard_plan(lambda s: _bands(s[0], sw.Late.divert()), [_SCHEMA], shards)
-    table, bound = _rows(rng, 60), rng.randint(0, 60)
-    packed = [row for row in _packed(plan, table, lambda: bound, rng) if row.number >= 0]
+    plan = shard_plan(lambda s: _bands(s[0], sw.Late.divert()), [SCHEMA], shards)
+    table, bound = rows_of(rng, 60), rng.randint(0, 60)
+    packed = [row for row in packed_with(plan, table, lambda: bound, rng) if row.number >= 0]
     before = sum(at < bound for at in table["at"].to_pylist())
     assert sum(row.rows for row in packed if row.since == FOREVER) == before
     assert sum(row.rows for row in packed if row.since < FOREVER) == table.num_rows - before
@@ -143,16 +64,16 @@ def test_no_row_travels_that_cannot_be_late(seed: int, shards: int) -> None:
 
 def test_a_sum_that_may_have_late_rows_is_refused() -> None:
     """By its oldest row, though its window began later than others; before anything of it has come out."""
-    plan = shard_plan(lambda s: _bands(s[0], sw.Late.divert()), [_SCHEMA], 1)
+    plan = shard_plan(lambda s: _bands(s[0], sw.Late.divert()), [SCHEMA], 1)
     (key,), shard, rng = shard_keys(1), Shard(plan), Random(1)
 
     def table(*times: int) -> pa.Table:
-        return pa.Table.from_pylist([{"at": at, "k": 1.0, "v": 1, "x": 1.0} for at in times], _SCHEMA)
+        return pa.Table.from_pylist([{"at": at, "k": 1.0, "v": 1, "x": 1.0} for at in times], SCHEMA)
 
-    list(shard.on_micro_batch(_arrivals(_packed(plan, table(3, 60), lambda: BEGINNING, rng), key)))
+    list(shard.on_micro_batch(arrivals_of(packed_with(plan, table(3, 60), lambda: BEGINNING, rng), key)))
     assert shard.in_time_from() == [37]  # the start of the window that has 60 - 20
-    list(shard.on_micro_batch(_arrivals(_packed(plan, table(37, 61), lambda: 37, rng), key)))
-    stale = _arrivals(_packed(plan, table(36, 62), lambda: 36, rng), key)
+    list(shard.on_micro_batch(arrivals_of(packed_with(plan, table(37, 61), lambda: 37, rng), key)))
+    stale = arrivals_of(packed_with(plan, table(36, 62), lambda: 36, rng), key)
     with pytest.raises(RunError, match=r"(?s)got a sum of rows that may be late.*37.*36.*start the query again"):
         list(shard.on_micro_batch(stale))
 
@@ -160,13 +81,13 @@ def test_a_sum_that_may_have_late_rows_is_refused() -> None:
 @pytest.mark.parametrize("known", [True, False])
 def test_a_hot_key_is_one_group_of_each_task_and_window(known: bool) -> None:
     """Nine rows of ten have one key: its shard gets a few groups, and not all the rows; the answers are the same."""
-    plan = shard_plan(lambda s: _bands(s[0], sw.Late.divert(), n=sw.count()), [_SCHEMA], 8)
+    plan = shard_plan(lambda s: _bands(s[0], sw.Late.divert(), n=sw.count()), [SCHEMA], 8)
     rng = Random(3)
     made = [{"at": n // 1_000, "k": 7.0 if n % 10 else 100.0 + n % 97, "v": n, "x": 0.0} for n in range(10_000)]
     (pack,) = packs_of(plan)
     packed = [
         row
-        for task, part in enumerate(cut(pa.Table.from_pylist(made, _SCHEMA), rng, 4))
+        for task, part in enumerate(cut(pa.Table.from_pylist(made, SCHEMA), rng, 4))
         for row in pack.packed(task, part.to_batches(), BEGINNING if known else FOREVER)
         if row.number >= 0
     ]
@@ -177,7 +98,7 @@ def test_a_hot_key_is_one_group_of_each_task_and_window(known: bool) -> None:
     counted: list[int] = []
     for key in shard_keys(8):
         shard = Shard(plan)
-        given = [*shard.on_micro_batch(_arrivals(packed, key)), *shard.flush()]
+        given = [*shard.on_micro_batch(arrivals_of(packed, key)), *shard.flush()]
         counted += [n for output, rows in given if output == "main 2" for n in rows.column("n").to_pylist()]
     assert sum(counted) == 10_000
     assert max(counted) == 4_500  # of a window with five thousand

@@ -19,7 +19,6 @@ from slackwater.events.changes import ChangeSchema
 from slackwater.operators.heartbeats.arrival_statistics import CountArrivals
 from slackwater.operators.heartbeats.sent_statistics import statistics_as_rows
 from slackwater.operators.replicas.replica_names import ReplicaName, ReplicaNames, Span
-from slackwater.plan.nodes.preaggregating import PunctuateUnlessSummedUp
 from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.runners.spark.failures import with_users_lines
 from slackwater.runners.spark.input.partitioner import Partitioner
@@ -121,14 +120,14 @@ class Pack:
         chunks = seen.passing(steps.each(seen.without_punctuations(self._counted(batches, counted))))
         partitioners = self._partitioners(schema)
         numbers = count()
-        for part in self._parts(chunks, in_time_from):
-            for shard, events in partitioners[part.counted_by].split(part.events):
+        for part in self._parts(chunks, in_time_from, partitioners.get(None)):
+            for shard, events in part.shares(partitioners[part.counted_by].split(part.events)):
                 # Cut once more: steps make rows wider, and groups are as many as there are.
                 for first, stop in places_of_chunks(as_rows(events)):
                     piece = events.slice(first, stop)
                     body = to_buffer(as_rows(piece)).to_pybytes()
                     where = (keys[shard], self.pipeline, task, next(numbers))
-                    yield PackedRow(*where, part.events_in(piece), seen.high_water, body, part.since)
+                    yield PackedRow(*where, part.events_in(piece, shard), seen.high_water, body, part.since)
         if counted is not None:
             yield from self._arrived(counted, task, seen)
         anything = seen.rows or seen.high_water > BEGINNING
@@ -138,21 +137,24 @@ class Pack:
                 PackedRow(key, self.pipeline, task, STATISTICS, seen.rows, seen.high_water, spans) for key in keys
             )
 
-    def _parts(self, chunks: Iterable[EventBatch], in_time_from: Instant) -> Iterator[Part]:
+    def _parts(
+        self, chunks: Iterable[EventBatch], in_time_from: Instant, partitioner: Partitioner | None
+    ) -> Iterator[Part]:
         if self.summing_up is None:
             return map(Part, chunks)
         windowing = RowSteps(self.summing_up.windowing, self.where)
-        return parts(chunks, self.summing_up, windowing, self.chunk_rows, in_time_from)
+        return parts(chunks, self.summing_up, windowing, self.chunk_rows, in_time_from, partitioner)
 
     def _partitioners(self, schema: EventSchema) -> dict[str | None, Partitioner]:
         """What splits events, of this schema, and groups, by the column that counts the events of these."""
         how = self.summing_up
-        schemas: dict[str | None, EventSchema] = {}
+        found: dict[str | None, Partitioner] = {}
         if how is None or how.unless_late:
-            schemas[None] = schema
+            found[None] = Partitioner(schema, self.columns, self.shards)
         if how is not None:
-            schemas[how.groups.event_count_column] = how.groups.schema
-        return {counted_by: Partitioner(one, self.columns, self.shards) for counted_by, one in schemas.items()}
+            columns = self.columns if how.columns is None else how.columns
+            found[how.groups.event_count_column] = Partitioner(how.groups.schema, columns, self.shards)
+        return found
 
     def _arrived(self, counted: CountArrivals, task: int, seen: _Seen) -> Iterator[PackedRow]:
         """What a task has counted of its rows before any step, for every shard."""
@@ -239,7 +241,7 @@ def packs_of(
             pipeline.where,
             chunk_rows,
             pipeline.replica_column,
-            _summing_up(pipeline),
+            _summing_up(plan, pipeline),
             pipeline.arrivals,
             announced_by,
             nothing_is_late,
@@ -248,9 +250,12 @@ def packs_of(
     ]
 
 
-def _summing_up(pipeline: InputPipeline) -> MapSideGroups | None:
+def _summing_up(plan: ShardPlan, pipeline: InputPipeline) -> MapSideGroups | None:
     """How rows of a way in are summed up before they are packed, where they are: all, or those that cannot be late."""
-    if isinstance(pipeline.entry, PunctuateUnlessSummedUp):
-        how = pipeline.entry.rows_to_groups
-        return MapSideGroups(how.steps, how.groups, unless_late=True)
+    how, sums = pipeline.groups_beside_rows, pipeline.sums
+    if sums is not None:
+        columns, moved = plan.columns_of_sums(sums), sums.window_of_moved_rows
+        return MapSideGroups(sums.steps, sums.groups, how is not None, True, columns, sums.keeps_rows, moved)
+    if how is not None:
+        return MapSideGroups(how.steps, how.groups, unless_late=True, beside_rows=True)
     return None if pipeline.summed_up is None else MapSideGroups(pipeline.windowing, pipeline.summed_up.groups)

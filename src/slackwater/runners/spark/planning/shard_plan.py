@@ -16,6 +16,11 @@ or, where late ones are to be seen, those of them that cannot be late:
     source ─ where ─ select ─┬────────────────────────┆ punctuate ─ in_bands
                              └ tumbling ─ preaggregate ┘
 
+Behind a sort that is left out the aggregate gets such sums itself (`plan/rewrites/sums_beside_rows.py`):
+
+    source ─ where ─ select ─┬────────────────┆ punctuate ─ tumbling ─ aggregate
+                             └ tumbling ─ sums ────────────────────────┘
+
 Where bounds say what is complete, rows come to shards at the heartbeats, and what is known of all rows of a source is
 taken before the first step (`plan/rewrites/heartbeats_in_shards.py`):
 
@@ -41,14 +46,17 @@ from slackwater.columns.row_spread import RowSpread
 from slackwater.errors import PlanError, message
 from slackwater.events.changes import ChangeLog
 from slackwater.plan.node import Node, SourceNode, StepNode, name_steps, walk
+from slackwater.plan.nodes.aggregating import AggregateStep
 from slackwater.plan.nodes.by_origin import ByOrigin
 from slackwater.plan.nodes.changes_in_shards import ChangesInShards
 from slackwater.plan.nodes.heartbeats import HeartbeatsInShards
 from slackwater.plan.nodes.ordering import LatenessStep
-from slackwater.plan.nodes.preaggregating import PreaggregatedRows, PunctuateUnlessSummedUp
+from slackwater.plan.nodes.preaggregating import PreaggregatedRows, PunctuateUnlessSummedUp, RowsToGroups
 from slackwater.plan.nodes.related import RelatedInShards
 from slackwater.plan.nodes.rows import AssignWindow
 from slackwater.plan.rewrites.optimizer import optimized_for_spark
+from slackwater.plan.rewrites.sums_beside_rows import SumsBesideRows, sums_beside_rows
+from slackwater.plan.rewrites.transform import readers_of
 from slackwater.policies.cadence import CadenceUnit
 from slackwater.runners.spark.planning.plan_lines import plan_lines
 from slackwater.runners.spark.planning.sharding import deciding_columns, deciding_columns_at, why_one_shard
@@ -57,7 +65,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from slackwater.events.schema import EventSchema
-    from slackwater.operators.aggregate.group_rows import GroupRows
     from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
     from slackwater.plan.nodes.heartbeats import Heartbeats
     from slackwater.runners.spark.planning.plan_lines import Line
@@ -81,10 +88,15 @@ class InputPipeline:
     summed_up: PreaggregatedRows | None = None
     """What is packed instead of rows, if they are."""
 
+    sums: SumsBesideRows | None = None
+    """The aggregate that gets sums of rows, past the steps before it, if one does."""
+
     @property
-    def groups_beside_rows(self) -> GroupRows | None:
-        """How rows that cannot be late come as groups, while the others come as they are; None where none do so."""
-        return self.entry.rows_to_groups.groups if isinstance(self.entry, PunctuateUnlessSummedUp) else None
+    def groups_beside_rows(self) -> RowsToGroups | None:
+        """How rows that cannot be late become groups, while the others come as they are; None where none do so."""
+        if self.sums is not None:
+            return None if self.sums.of_late_rows else RowsToGroups(self.sums.steps, self.sums.groups)
+        return self.entry.rows_to_groups if isinstance(self.entry, PunctuateUnlessSummedUp) else None
 
     @property
     def outside(self) -> tuple[Node, ...]:
@@ -155,7 +167,8 @@ class ShardPlan:
     def pipelines(self) -> tuple[InputPipeline, ...]:
         """All ways in."""
         entries = [node for node in self.names if _is_entry(node)]
-        pipelines = tuple(map(_pipeline, entries))
+        sums = self._sums
+        pipelines = tuple(_pipeline(entry, sums.get(entry)) for entry in entries)
         _refuse_steps([node for node in self.names if isinstance(node, LatenessStep)])
         outside = {node for pipeline in pipelines for node in pipeline.outside}
         for node in self.outputs.values():
@@ -170,6 +183,18 @@ class ShardPlan:
                         raise _needs_patience(node.line)
         _require_related(pipelines)
         return pipelines
+
+    @property
+    def _sums(self) -> dict[Node, SumsBesideRows]:
+        """The aggregates that get sums beside rows, by the steps at which these rows come to shards."""
+        roots = tuple(self.outputs.values())
+        readers = readers_of(roots)
+        found = [sums_beside_rows(node, readers) for node in self.names if isinstance(node, AggregateStep)]
+        return {one.entry: one for one in found if isinstance(one, SumsBesideRows)}
+
+    def columns_of_sums(self, sums: SumsBesideRows) -> tuple[str, ...]:
+        """What the columns that decide the shard of a row are called where rows have been summed up."""
+        return self._deciding_at(sums.aggregate, sums.aggregate.input)
 
     @cached_property
     def streams(self) -> tuple[Mapping[int, bytes], ...]:
@@ -264,7 +289,7 @@ def _refuse_filters(step: LatenessStep) -> None:
         raise PlanError(message("on Spark this filter hides the newest rows from other shards", facts, hint))
 
 
-def _pipeline(entry: Entry) -> InputPipeline:
+def _pipeline(entry: Entry, sums: SumsBesideRows | None) -> InputPipeline:
     *before, _ = walk(entry)
     for node in before:
         if not node.traits.map_side:
@@ -273,7 +298,7 @@ def _pipeline(entry: Entry) -> InputPipeline:
     assert isinstance(source, SourceNode)
     rows = tuple(step for step in steps if isinstance(step, StepNode))
     if not isinstance(entry.input, PreaggregatedRows):
-        return InputPipeline(source, rows, entry)
+        return InputPipeline(source, rows, entry, sums=sums)
     first_window = next(place for place, step in enumerate(rows) if isinstance(step, AssignWindow))
     return InputPipeline(source, rows[:first_window], entry, rows[first_window:], entry.input)
 

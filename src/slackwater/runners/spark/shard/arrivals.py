@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.operators.heartbeats.arrival_statistics import ArrivalStatistics
 from slackwater.operators.heartbeats.sent_statistics import statistics_of_rows
-from slackwater.progress.instants import BEGINNING, Instant
+from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer
 from slackwater.runners.spark.wire.packed_rows import (
     ARRIVED,
@@ -86,6 +86,12 @@ class Arrivals:
         chunks.sort(key=lambda row: (row.task, row.number), reverse=True)
         while chunks:
             yield chunks.pop()
+
+    def groups(self, pipeline: int) -> list[PackedRow]:
+        """Of what came by a way in the groups that come beside rows, in the same order. They are handed over, too."""
+        groups = [row for row in self._chunks if row.pipeline == pipeline and row.since < FOREVER]
+        self._chunks = [row for row in self._chunks if row.pipeline != pipeline or row.since == FOREVER]
+        return sorted(groups, key=lambda row: (row.task, row.number))
 
     def events(self, pipeline: int, no_rows: pa.RecordBatch) -> Iterator[EventBatch]:
         """The events of a way in, task by task, each in its order: the same on replay, if Spark cuts the same."""

@@ -36,6 +36,7 @@ from slackwater.runners import counts
 from slackwater.runners.operator_graph import OperatorGraph, build_operators
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, SourceActivity
 from slackwater.runners.spark.shard.reasons import reasons_of
+from slackwater.runners.spark.shard.summed_up import SummedUpRows
 from slackwater.runners.spark.shard.totals import Totals
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Duration, Instant
     from slackwater.runners.graph_parts import Step
     from slackwater.runners.snapshot import Snapshot
-    from slackwater.runners.spark.planning.shard_plan import InputPipeline, ShardPlan
+    from slackwater.runners.spark.planning.shard_plan import ShardPlan
     from slackwater.runners.spark.shard.arrivals import Arrivals
     from slackwater.runners.spark.state.memory import Spilling
     from slackwater.runners.spark.wire.packed_rows import PackedRow
@@ -84,6 +85,8 @@ class Shard:
         self._plan = plan
         self._graph = OperatorGraph(plan.names, operators, described)
         self._entries = [self._graph.step_of(pipeline.entry) for pipeline in plan.pipelines]
+        ways = enumerate(plan.pipelines)
+        self._sums = {number: SummedUpRows(one.sums, self._graph) for number, one in ways if one.sums is not None}
         self._released: list[tuple[str, EventBatch, int]] = []
         for output, node in plan.outputs.items():
             self._graph.add_sink(node, partial(self._take_out, output))
@@ -121,13 +124,15 @@ class Shard:
         for number, (pipeline, step) in enumerate(zip(self._plan.pipelines, self._entries, strict=True)):
             operator, entrance = step.operator, self._graph.entrances[pipeline.entry]
             if isinstance(operator, FollowsArrivals):
+                for row in arrivals.groups(number):
+                    self._sums[number].take(row)
                 yield from self._follow_arrivals(number, step, operator, arrivals)
                 continue
             if isinstance(operator, MergeByColumnOperator) and number in arrivals.replicas:
                 self._release(step, operator.register_replicas(arrivals.replicas[number]))
             for row in arrivals.chunks(number):
                 if row.since < FOREVER:
-                    self._take_groups(pipeline, step, row)
+                    self._take_groups(number, row)
                 else:
                     self._graph.put(entrance, row.events(pipeline.entry.input.schema.no_rows))
                     self._graph.run()
@@ -142,12 +147,15 @@ class Shard:
             self._activity = self._activity.after(now, arrivals.high_water)
             yield from self.on_timer(now)
 
-    def _take_groups(self, pipeline: InputPipeline, step: Step, row: PackedRow) -> None:
+    def _take_groups(self, number: int, row: PackedRow) -> None:
         """Take events that were summed up before they came here, which are checked as the others are."""
-        groups, operator = pipeline.groups_beside_rows, step.operator
-        assert groups is not None
-        assert isinstance(operator, PunctuateOperator)
-        self._release(step, operator.on_groups(row.events(groups.schema.no_rows), row.since))
+        if number in self._sums:
+            self._sums[number].take(row)
+            return
+        how, step = self._plan.pipelines[number].groups_beside_rows, self._entries[number]
+        assert how is not None
+        assert isinstance(step.operator, PunctuateOperator)
+        self._release(step, step.operator.on_groups(row.events(how.groups.schema.no_rows), row.since))
 
     def _follow_arrivals(
         self, number: int, step: Step, operator: FollowsArrivals, arrivals: Arrivals
@@ -255,7 +263,10 @@ class Shard:
 
     def in_time_from(self) -> list[Instant]:
         """For each way in, the time from which on no row of the next micro-batch is late."""
-        return [_in_time_from(step.operator) for step in self._entries]
+        return [
+            self._sums[number].in_time_from() if number in self._sums else _in_time_from(step.operator)
+            for number, step in enumerate(self._entries)
+        ]
 
     def late(self) -> int:
         """How many rows have been late since the query began."""
