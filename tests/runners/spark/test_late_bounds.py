@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +17,6 @@ from slackwater.progress.instants import FOREVER
 from slackwater.runners.spark.wire.late_bounds import LateBounds, announced_in_time_from
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -59,16 +59,27 @@ def _noting(folder: Path) -> Callable[[pa.RecordBatch], pa.Array]:
     return n_of
 
 
-def _banded(stream: sw.DisorderedStream, n_of: Callable[[pa.RecordBatch], pa.Array]) -> sw.PatienceBands:
+_Function = Callable[[pa.RecordBatch], pa.Array]
+
+
+def _banded(stream: sw.DisorderedStream, n_of: _Function) -> sw.PatienceBands:
     windows = stream.tumbling(_WINDOW).select("k", n=n_of).group_by("k")
     return windows.in_bands(5, 20, every=sw.Every.batch(), rows=sw.count(), total=sw.sum("n"))
 
 
-def _run(session: SparkSession, folder: Path, **options: Any) -> tuple[Counter[str], Any]:
+def _sorted(stream: sw.DisorderedStream, n_of: _Function) -> sw.OrderedStream:
+    windows = stream.sort(20, every=sw.Every.batch()).tumbling(_WINDOW).select("k", n=n_of).group_by("k")
+    return windows.aggregate(rows=sw.count(), total=sw.sum("n"))
+
+
+_Planned = Callable[[sw.DisorderedStream, _Function], sw.PatienceBands | sw.OrderedStream]
+
+
+def _run(session: SparkSession, folder: Path, planned: _Planned, **options: Any) -> tuple[Counter[str], Any]:
     """Run to the end of what is there; how many rows were seen where meanwhile, and the query."""
     frame = session.readStream.schema(_COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
     (folder / "seen").write_text("", encoding="utf-8")
-    query = _banded(sw.stream(frame, time="at"), _noting(folder)).start(
+    query = planned(sw.stream(frame, time="at"), _noting(folder)).start(
         checkpoint=str(folder / "checkpoint"),
         main=str(folder / "main"),
         late=str(folder / "late"),
@@ -81,11 +92,12 @@ def _run(session: SparkSession, folder: Path, **options: Any) -> tuple[Counter[s
     return Counter(line.rpartition(" ")[0] for line in lines), query
 
 
-def _in_process() -> tuple[list[str], list[str], int]:
+def _in_process(planned: _Planned) -> tuple[list[str], list[str], int]:
     """Answers, late rows, and how many were late, after the micro-batches."""
     source, late = sw.PushSource(_SCHEMA, name="rows"), list[Any]()
     answers: list[Any] = []
-    bands = _banded(sw.stream(source, time="at"), lambda rows: rows.column("n"))
+    made = planned(sw.stream(source, time="at"), lambda rows: rows.column("n"))
+    bands = [made] if isinstance(made, sw.OrderedStream) else list(made)
     outputs = [(band, lambda rows: answers.extend(rows.to_pylist())) for band in bands]
     with sw.Query(
         [*outputs, (bands[0].late, lambda rows: late.extend(rows.to_pylist()))], clock=sw.ManualClock()
@@ -101,16 +113,22 @@ def _written(folder: Path) -> list[str]:
     return sorted(map(str, pq.read_table(folder).drop_columns(["batch_id"]).to_pylist()))
 
 
-def test_shards_see_rows_that_may_be_late_and_groups_of_the_others(session: SparkSession, tmp_path: Path) -> None:
-    """All rows of the first micro-batch after a restart; all answers and late rows are those of one process."""
+@pytest.mark.parametrize("planned", [_banded, _sorted])
+def test_shards_see_rows_that_may_be_late_and_groups_of_the_others(
+    session: SparkSession, tmp_path: Path, planned: _Planned
+) -> None:
+    """All rows of the first micro-batch after a restart; all answers and late rows are those of one process.
+
+    Rows behind a sort are late one by one, and others in windows; here these are the same rows.
+    """
     _bring(tmp_path, 0, 1)
-    seen, _ = _run(session, tmp_path)
+    seen, _ = _run(session, tmp_path, planned)
     # None can be late in the very first, and in the second those that were behind 20, of which the function sees none.
     assert seen == {"map tasks": 4 + 3}
     _bring(tmp_path, 2, 3)
-    seen, query = _run(session, tmp_path)
+    seen, query = _run(session, tmp_path, planned)
     assert seen == {"shards": 3, "map tasks": 4}, "12 is late, and then 49 and 68, which are before 70"
-    answers, late, counted = _in_process()
+    answers, late, counted = _in_process(planned)
     assert len(late) == counted == 5
     assert _written(tmp_path / "main") == answers
     assert _written(tmp_path / "late") == late
