@@ -59,9 +59,11 @@ def rows_of(rng: Random, rows: int) -> pa.Table:
     return pa.Table.from_pylist(made, SCHEMA)
 
 
-def packed_with(plan: ShardPlan, turn: pa.Table, known: Callable[[], int], rng: Random) -> list[PackedRow]:
+def packed_with(
+    plan: ShardPlan, turn: pa.Table, known: Callable[[], int], rng: Random, chunk_rows: int = 7
+) -> list[PackedRow]:
     """Rows that three tasks pack, in small chunks; each knows what it knows."""
-    (pack,) = packs_of(plan, chunk_rows=7)
+    (pack,) = packs_of(plan, chunk_rows)
     return [row for task, part in enumerate(cut(turn, rng, 3)) for row in pack.packed(task, part.to_batches(), known())]
 
 

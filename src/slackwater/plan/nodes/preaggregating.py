@@ -20,6 +20,7 @@ from slackwater.plan.node import Node
 from slackwater.plan.nodes.aggregating import summed_up_in_words
 from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.traits import Traits
+from slackwater.policies.late import LateAction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from slackwater.plan.properties import Properties
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.cadence import Cadence
+    from slackwater.policies.windows import Tumbling
     from slackwater.progress.instants import Duration
 
 
@@ -92,6 +94,14 @@ class PunctuateGroups(Punctuate):
 @dataclass(frozen=True, eq=False)
 class PunctuateUnlessSummedUp(PunctuateGroups):
     """The same where rows that cannot be late come as groups already: they are summed up where they are read."""
+
+    @property
+    def window_of_moved_rows(self) -> Tumbling | None:
+        """The windows of which the first that is open gets rows that were late; None where it gets none.
+
+        Which group of it came first, nobody could say of a row that was moved and one in a sum.
+        """
+        return self.windows if self.late.action is LateAction.ADJUSTED else None
 
     def reason(self) -> str:
         """Which rows travel."""

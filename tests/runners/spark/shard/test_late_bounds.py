@@ -55,7 +55,7 @@ def test_no_row_travels_that_cannot_be_late(seed: int, shards: int) -> None:
     rng = Random(seed)
     plan = shard_plan(lambda s: _bands(s[0], sw.Late.divert()), [SCHEMA], shards)
     table, bound = rows_of(rng, 60), rng.randint(0, 60)
-    packed = [row for row in packed_with(plan, table, lambda: bound, rng) if row.number >= 0]
+    packed = [row for row in packed_with(plan, table, lambda: bound, rng, chunk_rows=60) if row.number >= 0]
     before = sum(at < bound for at in table["at"].to_pylist())
     assert sum(row.rows for row in packed if row.since == FOREVER) == before
     assert sum(row.rows for row in packed if row.since < FOREVER) == table.num_rows - before

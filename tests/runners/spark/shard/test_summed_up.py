@@ -196,6 +196,37 @@ def test_a_hot_key_is_one_group_of_each_task_and_window(known: bool, fate: str) 
     assert max(counted) == 4_500  # of a window with five thousand
 
 
+@pytest.mark.parametrize(("keys", "chunks_of_rows"), [(3, 0), (1_000, 12 - 2)])
+def test_rows_that_would_be_as_many_groups_go_on_as_rows(keys: int, chunks_of_rows: int) -> None:
+    """But for a chunk now and then, which is tried; groups keep their order."""
+    plan = _plan("rows in time", "seen", 1)
+    made = [{"at": 10 * (n // 40), "k": float(n * 7 % keys), "v": n, "x": 0.0} for n in range(120)]
+    (pack,) = packs_of(plan, chunk_rows=10)
+    batches = pa.Table.from_pylist(made, SCHEMA).to_batches()
+    answers = []
+    for since in (BEGINNING, FOREVER):
+        packed = [row for row in pack.packed(0, batches, since) if row.number >= 0]
+        assert sum(row.rows for row in packed) == len(made)
+        if since == BEGINNING:
+            assert sum(row.rows for row in packed if row.since == FOREVER) == 10 * chunks_of_rows
+        shard = Shard(plan)
+        assert list(shard.on_micro_batch(arrivals_of(packed, 0))) == []
+        answers.append([row for _, rows in shard.flush() for row in rows.to_pylist()])
+    assert answers[0] == answers[1]
+
+
+def test_rows_of_a_late_sum_are_counted_one_by_one() -> None:
+    """Where whole windows are late and nobody sees late rows: they come as sums, too."""
+    plan = _plan("windows in time", "dropped", 1)
+    shard = Shard(plan)
+    for times in ((60,), (3, 3, 4, 52)):
+        table = pa.Table.from_pylist([{"at": at, "k": 1.0, "v": 1, "x": 1.0} for at in times], SCHEMA)
+        (pack,) = packs_of(plan)
+        list(shard.on_micro_batch(arrivals_of(list(pack.packed(0, table.to_batches())), 0)))
+    assert shard.late() == 3  # the window from 52 on is open at 60, less the patience
+    assert shard.totals().rows_in == 5
+
+
 # ---- where bounds say which rows are late ----------------------------------------------------------------------------
 
 

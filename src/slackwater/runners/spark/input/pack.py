@@ -149,7 +149,7 @@ class Pack:
         """What splits events, of this schema, and groups, by the column that counts the events of these."""
         how = self.summing_up
         found: dict[str | None, Partitioner] = {}
-        if how is None or how.unless_late:
+        if how is None or how.beside_rows:
             found[None] = Partitioner(schema, self.columns, self.shards)
         if how is not None:
             columns = self.columns if how.columns is None else how.columns
@@ -252,10 +252,10 @@ def packs_of(
 
 def _summing_up(plan: ShardPlan, pipeline: InputPipeline) -> MapSideGroups | None:
     """How rows of a way in are summed up before they are packed, where they are: all, or those that cannot be late."""
-    how, sums = pipeline.groups_beside_rows, pipeline.sums
+    how, sums, moved = pipeline.groups_beside_rows, pipeline.sums, pipeline.window_of_moved_rows
     if sums is not None:
-        columns, moved = plan.columns_of_sums(sums), sums.window_of_moved_rows
-        return MapSideGroups(sums.steps, sums.groups, how is not None, True, columns, sums.keeps_rows, moved)
+        columns, in_order = plan.columns_of_sums(sums), sums.entry is sums.punctuate
+        return MapSideGroups(sums.steps, sums.groups, how is not None, True, in_order, columns, sums.keeps_rows, moved)
     if how is not None:
-        return MapSideGroups(how.steps, how.groups, unless_late=True, beside_rows=True)
+        return MapSideGroups(how.steps, how.groups, True, True, True, window_of_moved_rows=moved)
     return None if pipeline.summed_up is None else MapSideGroups(pipeline.windowing, pipeline.summed_up.groups)

@@ -2,13 +2,14 @@
 
 Cost: rows are grouped chunk by chunk, and groups are put together when there are as many of them as rows in a chunk. So
 a task holds two chunks at most, however many groups it has; where these are as many as the rows, each is written once.
+Where rows may come beside groups, those go on as they are that would only become as many groups, after a first chunk.
 Rows that may be late are put together, too, unless they are about a chunk.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from slackwater.runners.spark.input.row_steps import RowSteps
 
 
+_LEAST_PASSED: Final = 4
+_MOST_PASSED: Final = 64
+"""Chunks that go on as they are after one that made many groups: more and more, if the next that is tried does, too."""
+
+
 @dataclass(frozen=True)
 class MapSideGroups:
     """Makes rows of the groups of events, once these have windows."""
@@ -43,6 +49,9 @@ class MapSideGroups:
 
     beside_rows: bool = False
     """Whether a shard takes groups another way than rows; then they say since when they are."""
+
+    in_order_with_rows: bool = False
+    """Whether it takes them in one order, so that some may as well be rows though they are not late."""
 
     columns: tuple[str, ...] | None = None
     """The columns that decide the shard of a group; None where they are called as in rows."""
@@ -119,7 +128,11 @@ def parts(
             if 2 * sum(one.rows for one in waiting) >= chunk_rows:
                 yield Part(EventBatch.concat(waiting))
                 waiting = []
-        if others is not None:
+        if others is not None and held.passes():
+            if held.anything:
+                yield held.part()  # first, for groups come as they first appeared
+            yield Part(others)
+        elif others is not None:
             held.add(others)
             if held.rows >= chunk_rows and 2 * held.merged() >= chunk_rows:
                 yield held.part()
@@ -137,14 +150,24 @@ class _Held:
         self._groups: list[Partial] = []
         self._counts: list[NDArray[np.int64]] = []
         self._since = FOREVER
+        self._to_pass, self._then = 0, _LEAST_PASSED
+
+    def passes(self) -> bool:
+        """Whether a chunk had better go on as it is: those before it had nearly as many groups as events."""
+        self._to_pass -= 1
+        return self._to_pass >= 0
 
     def add(self, events: EventBatch) -> None:
         """Sum events up, and note what else is to be known of them."""
+        before = self.rows
         if self._summing_up.beside_rows:
             self._since = min(self._since, int(events.start.min()))
         if self._partitioner is not None:
             self._counts.append(self._partitioner.counts(events))
         self._groups += [self._summing_up.groups.summed_up(windowed) for windowed in self._windowing.through(events)]
+        few = 2 * (self.rows - before) <= events.rows or not self._summing_up.in_order_with_rows
+        self._to_pass = 0 if few else self._then
+        self._then = _LEAST_PASSED if few else min(2 * self._then, _MOST_PASSED)
 
     @property
     def rows(self) -> int:

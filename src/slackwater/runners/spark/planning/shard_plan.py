@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from slackwater.events.schema import EventSchema
     from slackwater.operators.heartbeats.heartbeats import HeartbeatSettings
     from slackwater.plan.nodes.heartbeats import Heartbeats
+    from slackwater.policies.windows import Tumbling
     from slackwater.runners.spark.planning.plan_lines import Line
 
 Entry: TypeAlias = LatenessStep | HeartbeatsInShards | ByOrigin | ChangesInShards
@@ -97,6 +98,13 @@ class InputPipeline:
         if self.sums is not None:
             return None if self.sums.of_late_rows else RowsToGroups(self.sums.steps, self.sums.groups)
         return self.entry.rows_to_groups if isinstance(self.entry, PunctuateUnlessSummedUp) else None
+
+    @property
+    def window_of_moved_rows(self) -> Tumbling | None:
+        """The windows of which the first that is open gets rows that were late, where groups keep an order."""
+        if self.sums is not None:
+            return self.sums.window_of_moved_rows
+        return self.entry.window_of_moved_rows if isinstance(self.entry, PunctuateUnlessSummedUp) else None
 
     @property
     def outside(self) -> tuple[Node, ...]:
