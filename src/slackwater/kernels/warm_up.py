@@ -2,21 +2,25 @@
 
     python -m slackwater.kernels.warm_up [JOBS [MODULE ...]]
 
-Machine code is kept where it is looked for (`code_cache.py`). What is there already is left as it is. Files of loops
-are shared out among so many processes, two by default: loops that call each other mostly lie in one file.
+Machine code is kept where it is looked for (`code_cache.py`), and it is said where that is: only beside the sources, or
+where NUMBA_CACHE_DIR says, do other users find it. What is there already is left as it is. Files of loops are shared
+out among so many processes, two by default: loops that call each other mostly lie in one file.
 """
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from numba.core.dispatcher import Dispatcher
 
 import slackwater.kernels
+from slackwater.kernels.code_cache import folders_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,6 +55,26 @@ def compile_loops(modules: Iterable[str]) -> int:
                 compile_as_signed(())
                 compiled += 1
     return compiled
+
+
+def where_kept() -> str:
+    """Where the code of this user's processes is kept, and who finds it there.
+
+    >>> where_kept().startswith("machine code")
+    True
+    """
+    from slackwater.kernels.progress import past_grid
+
+    file = Path(past_grid.__file__)
+    loop: Any = vars(past_grid)["_past_grid"]
+    kept = loop._cache.cache_path  # noqa: SLF001 - Numba has no other way
+    for_all = [str(folder) for folder in folders_of(file)]
+    if kept in for_all:
+        place = os.environ.get("NUMBA_CACHE_DIR") or f"{Path(slackwater.kernels.__file__).parent}/**/__pycache__"
+        return f"machine code is kept in {place}, where all users find it who may read it"
+    others = "run this as its owner, or with NUMBA_CACHE_DIR, which Spark's workers must have, too"
+    here = "nowhere, so each process compiles for itself" if kept is None else f"in {Path(kept).parent}, for you alone"
+    return f"machine code is kept {here}: {Path(for_all[0]).parent} cannot be written to; {others}"
 
 
 def _is_inner(loop: Any) -> bool:
