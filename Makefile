@@ -36,7 +36,7 @@ check: $(READY) ## ruff and mypy only
 laws: $(READY) ## only the laws (nothing lost, punctuations never go back, ...), with more examples each
 	@$(BIN)/python -m pytest -q tests/laws --hypothesis-profile=thorough
 
-test-long: $(READY) $(CLASSES) ## Spark killed at 70 moments; the laws and the merges of replicas with 10,000 examples each: for nights
+test-long: $(READY) $(CLASSES) ## Spark killed at 230 moments, SEED=7 for others, KILLS=4 for fewer; laws and merges with 10,000 examples each: for nights
 	@$(BIN)/python -m pytest -q -m long
 	@$(BIN)/python -m pytest -q tests/laws tests/operators/replicas --hypothesis-profile=nightly
 

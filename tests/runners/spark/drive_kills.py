@@ -1,133 +1,182 @@
-"""Four plans for tests in which queries are killed at any moment; as a driver, runs one of them until all is done.
+"""A driver of its own for tests in which queries are killed: runs one of the plans until it has come to its end.
 
-    python drive_kills.py FOLDER PLAN KIND
+    python drive_kills.py FOLDER PLAN MASTER NATS POSTGRES
 
-Plans are those of PLANS, and KIND is `frames` or `files`. The folder holds `in0`, and `in1` for plans with two sources;
-`checkpoint` and a folder for each output are made in it.
+Plans are those of `killed_plans.py`. MASTER is one of Spark's, or `cluster`: two executors on this machine. The folder
+holds `in0`, `in1` and so on, unless the server NATS has a stream of that name. `checkpoint` and a folder or table for
+each output are made in it or at the server POSTGRES. Where Spark gives up because of what was killed, or because a
+machine is busy, the query is started again, and FOLDER/failures has a line. What the counters say in the end comes to
+FOLDER/counters.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import sys
-from dataclasses import dataclass
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
+from drive_plans_on_cluster import Cluster, session_on
+from killed_plans import PLANS, Plan
+from killed_rows import COLUMNS, ROWS
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.errors import RunError
+from slackwater.runners.spark.output import sinks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from pyspark.sql import DataFrame
 
-COLUMNS = "at timestamp, n long, word string"
 SHARDS = 2
-TIMEOUT = "1500ms"
-TRIGGER = "500 milliseconds"
+_TRIGGER = "300 milliseconds"
+_ROUNDS = 12
+"""Micro-batches after the last rows, in which timers let go of what is held."""
+
+_MOST_FAILURES = 30
+_ANOTHER = "came again with other rows"
 
 
 @dataclass(frozen=True)
-class Killed:
-    """A plan: its streams, how many sources it has, and whether its late rows are kept."""
+class Numbered:
+    """A function as users write them for foreachBatch: a file for each number, written once.
 
-    planned: Callable[[list[sw.DisorderedStream]], Sequence[Any]]
-    sources: int = 1
-    late: bool = True
-    timed: bool = False
+    One that comes again must bring the rows that it brought before, but for metrics, which have measured times.
+    """
 
-    @property
-    def late_outputs(self) -> list[str]:
-        """The folders of late rows, one for each source."""
-        return [f"late {number}" for number in range(self.sources)] if self.late else []
+    folder: Path
+    repeats: bool = True
 
-
-def _bands(streams: list[sw.DisorderedStream]) -> Sequence[Any]:
-    per_word = streams[0].tumbling("50us").group_by("word")
-    sums: dict[str, Any] = {"n": sw.count(), "sum": sw.sum("n")}
-    return list(per_word.in_bands("10us", "40us", "90us", every=sw.Every.batch(), late=sw.Late.drop(), **sums))
-
-
-def _join(streams: list[sw.DisorderedStream]) -> Sequence[Any]:
-    left, right = (stream.sort("40us", every=sw.Every.batch()) for stream in streams)
-    return [left.select("word", left="n").join(right.select("word", right="n"), on="word", within="3us")]
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Take the rows of a micro-batch."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file, hidden = self.folder / f"{batch_id}.json", self.folder / f".{batch_id}"
+        lines = sorted(json.dumps(row.asDict(), sort_keys=True, default=str) for row in rows.collect())
+        if self.repeats and file.exists() and json.loads(file.read_text()) != list(map(json.loads, lines)):
+            raise ValueError(f"{file} {_ANOTHER}")
+        hidden.write_text(f"[{','.join(lines)}]")
+        hidden.rename(file)
 
 
-def _by_column(streams: list[sw.DisorderedStream]) -> Sequence[Any]:
-    return [streams[0].select("n", replica="word").merge_replicas("replica", "45us", every=sw.Every.batch())]
+def sink_of(kind: str, folder: Path, place: str, server: str) -> Any:
+    """Where an output goes."""
+    match kind:
+        case "delta":
+            return sw.DeltaSink(folder / place)
+        case "postgres":
+            return sw.PostgresSink(server, table_of(folder, place))
+        case "function":
+            return Numbered(folder / place)
+        case "tasks":  # with options of its own Spark writes a folder itself
+            return sw.FolderSink(str(folder / place), options={"parquet.page.size": "65536"})
+    return str(folder / place)
 
 
-def _timed(streams: list[sw.DisorderedStream]) -> Sequence[Any]:
-    return [sw.union(*(stream.sort("5s", every=sw.Every.batch()) for stream in streams))]
+def table_of(folder: Path, place: str) -> str:
+    """The table of an output, at a server that has those of other folders, too."""
+    return f"{folder.name}_{place}".replace(" ", "_")
 
 
-PLANS = {
-    "bands": Killed(_bands, late=False),
-    "join": Killed(_join, sources=2),
-    "by column": Killed(_by_column),
-    "timeout": Killed(_timed, sources=2, timed=True),
-}
+def stream_of(folder: Path, source: int) -> str:
+    """The stream of a source, at a server that has those of other folders, too."""
+    return f"{folder.name}-{source}"
 
 
-def start(session: SparkSession, folder: str, name: str, kind: str) -> Any:
+def _source(session: SparkSession, plan: Plan, folder: Path, number: int, nats: str) -> Any:
+    path = str(folder / f"in{number}")
+    one: dict[str, Any] = {"maxFilesPerTrigger": 1}
+    match plan.sources[number]:
+        case "frames":
+            return session.readStream.schema(COLUMNS).options(**one).parquet(path)
+        case "files":
+            return sw.parquet_files(session, path, schema=COLUMNS, **one)
+        case "delta":
+            return sw.delta_table(session, path, startingVersion=0, maxVersionsPerTrigger=1)
+    return sw.jetstream(session, nats, stream=stream_of(folder, number), schema=COLUMNS, maxMessagesPerTrigger=ROWS)
+
+
+def start(session: SparkSession, plan: Plan, folder: Path, nats: str, server: str) -> Any:
     """Start the query, from its checkpoint if there is one."""
-    plan = PLANS[name]
-    streams = []
-    for number in range(plan.sources):
-        path = f"{folder}/in{number}"
-        options: dict[str, Any] = {"maxFilesPerTrigger": 1}
-        frame: Any = session.readStream.schema(COLUMNS).options(**options).parquet(path)
-        source = frame if kind == "frames" else sw.parquet_files(session, path, schema=COLUMNS, **options)
-        streams.append(sw.stream(source, time="at", name=f"source {number}"))
-    late: Any = {f"source {number}": f"{folder}/{output}" for number, output in enumerate(plan.late_outputs)}
+    streams = [
+        sw.stream(_source(session, plan, folder, number, nats), time="at", name=f"source {number}", **plan.columns)
+        for number in range(len(plan.sources))
+    ]
+    given = {place: sink_of(kind, folder, place, server) for place, kind in plan.outputs.items()}
+    late = {f"source {number}": given[f"late {number}"] for number in range(len(streams))}
     return sw.start_together(
-        [(stream, f"{folder}/main") for stream in plan.planned(streams)],
-        checkpoint=f"{folder}/checkpoint",
-        late=(late if plan.sources > 1 else late["source 0"]) if plan.late else None,
-        trigger={"processingTime": TRIGGER} if plan.timed else {"availableNow": True},
-        timeout=TIMEOUT if plan.timed else None,
+        [(stream, given["main"]) for stream in plan.planned(streams)],
+        checkpoint=str(folder / "checkpoint"),
+        late=late if len(late) > 1 else late["source 0"],
+        left_out=given.get("left out"),
+        metrics=Numbered(folder / "metrics", repeats=False),
+        trigger={"processingTime": _TRIGGER} if plan.timed else {"availableNow": True},
         shards=SHARDS,
+        **plan.options,
     )
 
 
-def settings(builder: Any) -> Any:
-    """States are stored whole now and then, besides what changed, as in queries that run for long; no log is purged."""
-    builder = builder.config("spark.sql.streaming.stateStore.maintenanceInterval", "1s")
-    builder = builder.config("spark.sql.streaming.stateStore.minDeltasForSnapshot", "2")
-    return builder.config("spark.sql.streaming.minBatchesToRetain", "100000")
+def _ended(query: Any, plan: Plan, folder: Path) -> bool:
+    """Wait for the end of a query; of one with timers, until all has been read, and then for some micro-batches."""
+    if not plan.timed:
+        return bool(query.wait())
+    files = sum(len(list(folder.glob(f"in{number}/*.parquet"))) for number in range(len(plan.sources)))
+    behind = None
+    while True:
+        done = len(list((folder / "checkpoint/commits").glob("[0-9]*")))
+        if behind is None and _listed(folder) == files:
+            behind = done + _ROUNDS
+        if behind is not None and done > behind:
+            query.stop()
+            return True
+        if query.wait(0.1):
+            return False
 
 
-def main(folder: str, name: str, kind: str) -> None:
+def _listed(folder: Path) -> int:
+    """How many files Spark has listed, in whatever micro-batch."""
+    logs = (folder / "checkpoint/sources").glob("*/[0-9]*")
+    return len({line for log in logs for line in log.read_text().splitlines()[1:] if '"path"' in line})
+
+
+def _session(master: str, folder: Path) -> SparkSession:
+    if master == "cluster":
+        cluster = Cluster(str(folder))
+        SparkContext._gateway, SparkContext._jvm = cluster.gateway, cluster.gateway.jvm  # the session takes that Java
+        session = session_on(cluster)
+    else:
+        builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+        session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    # States are stored whole now and then, besides what changed, as in queries that run for long; no log is purged.
+    session.conf.set("spark.sql.streaming.stateStore.maintenanceInterval", "1s")
+    session.conf.set("spark.sql.streaming.stateStore.minDeltasForSnapshot", "2")
+    session.conf.set("spark.sql.streaming.minBatchesToRetain", "100000")
+    return session
+
+
+def main(folder: Path, name: str, master: str, *servers: str) -> None:
     """Do what the command line says."""
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = settings(builder.config("spark.ui.showConsoleProgress", "false")).getOrCreate()
-    while not ended(start(session, folder, name, kind)):
-        pass
+    sinks.FEW_BYTES = 4_000  # type: ignore[misc] # so that the driver writes some micro-batches, and tasks the others
+    session, plan = _session(master, folder), PLANS[name]
+    for _ in range(_MOST_FAILURES):
+        query = None
+        try:
+            query = start(session, plan, folder, *servers)
+            if _ended(query, plan, folder):
+                break
+        except RunError as error:
+            with (folder / "failures").open("a") as file:
+                file.write(json.dumps([time.time(), str(error)]) + "\n")
+            if _ANOTHER in str(error):
+                raise
+    else:
+        raise RunError("the query failed more often than anything was killed")
+    counters = query.counters().get("all shards")
+    (folder / "counters").write_text(json.dumps(counters and asdict(counters)))
     session.stop()
 
 
-def ended(query: Any) -> bool:
-    """Wait for its end; say no if a busy machine made Spark give up on a worker, so that it must be started again."""
-    try:
-        query.wait()
-    except RunError as error:
-        if "did not start in time" not in str(error):
-            raise
-        return False
-    return True
-
-
-def write(folder: Path, tables: Sequence[Any]) -> None:
-    """Write a file for each table, in their order: Spark goes by the times of the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, table in enumerate(tables):
-        hidden = folder / f".{number:04}"
-        pq.write_table(table, hidden)
-        os.utime(hidden, (1_000 + number, 1_000 + number))
-        hidden.rename(folder / f"{number:04}.parquet")
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -242,7 +242,7 @@ def test_a_query_that_was_killed_goes_on(
 ) -> None:
     """Killed with its JVM and workers, when it had written two of its outputs, and half of another.
 
-    Twenty other places and moments are below, and fifty more in test_kills.py.
+    Twenty other places and moments are below, and two hundred more in test_kills.py.
     """
     lives = _Lives(_write(tmp_path, _cuts(_FILES)), surroundings_of_killed(tmp_path))
     lives.kill_at("within rows", 1)

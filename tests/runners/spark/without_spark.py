@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 import slackwater as sw
-from slackwater.operators.emission import LATE
+from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.plan.node import SideOutput, SourceNode, diverting_steps, walk
 from slackwater.progress.instants import FOREVER
 from slackwater.runners.spark.input.pack import packs_of
@@ -47,10 +47,15 @@ def cut_at(table: pa.Table, edges: Sequence[int]) -> list[pa.Table]:
 
 
 def all_outputs(streams: Sequence[Any]) -> dict[str, Any]:
-    """What streams give that run together: their rows, and after them the late rows of every step that diverts them."""
-    steps = diverting_steps(*(stream.node for stream in streams))
-    late = {name: sw.DisorderedStream(SideOutput(step, LATE)) for step, name in steps.items()}
-    return {**{f"main {number}": stream for number, stream in enumerate(streams)}, **late}
+    """What streams give that run together: their rows, and after them the late rows of every step that diverts them.
+
+    Last come the rows that merges of replicas have left out, of those that divert them.
+    """
+    roots = [stream.node for stream in streams]
+    late = {name: sw.DisorderedStream(SideOutput(step, LATE)) for step, name in diverting_steps(*roots).items()}
+    merges = diverting_steps(*roots, output=LEFT_OUT)
+    left_out = {f"left out {name}": sw.DisorderedStream(SideOutput(step, LEFT_OUT)) for step, name in merges.items()}
+    return {**{f"main {number}": stream for number, stream in enumerate(streams)}, **late, **left_out}
 
 
 def sources_of_late_rows(streams: Sequence[Any]) -> list[str]:
@@ -59,10 +64,10 @@ def sources_of_late_rows(streams: Sequence[Any]) -> list[str]:
     return [next(node.name for node in walk(step) if isinstance(node, SourceNode)) for step in steps]
 
 
-def in_process(planned: Planned, cuts: Sequence[Sequence[pa.Table]]) -> Iterator[Round]:
-    """What comes out in process with each round of cuts, and then with the flush."""
+def in_process(planned: Planned, cuts: Sequence[Sequence[pa.Table]], **columns: Any) -> Iterator[Round]:
+    """What comes out in process with each round of cuts, and then with the flush; `columns` say more of the sources."""
     sources = [sw.PushSource(tables[0].schema, name=f"source {number}") for number, tables in enumerate(cuts)]
-    outputs = all_outputs(planned([sw.stream(source, time="at") for source in sources]))
+    outputs = all_outputs(planned([sw.stream(source, time="at", **columns) for source in sources]))
     given: Round = {output: [] for output in outputs}
 
     def binding(output: str) -> Callable[[pa.RecordBatch], None]:

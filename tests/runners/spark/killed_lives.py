@@ -1,0 +1,163 @@
+"""The lives of a query in processes of its own, one after the other, in each of which this and that is killed.
+
+What is killed, and how long after which sign of progress, is drawn from a seed. All lives but the last end with the
+death of the driver, with its Java and all others. What comes out does not depend on how fast anything was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from killing import kill, kill_all_of, victims
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from random import Random
+
+_DRIVER = Path(__file__).with_name("drive_kills.py")
+_PATIENT_SECONDS = 400
+_LOCAL = "local[2,4]"
+"""Two cores, and a task that failed is tried three more times."""
+
+_CLUSTER = "cluster"
+_LONGEST_PAUSE = 1.5
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What is killed, and when: so many seconds after a micro-batch has begun (`offsets`) or ended (`commits`)."""
+
+    kind: str
+    behind: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Life:
+    """Where Spark runs, and what is killed meanwhile."""
+
+    master: str
+    kills: tuple[Kill, ...]
+
+    @property
+    def ends(self) -> bool:
+        """Whether the query comes to its end."""
+        return all(kill.kind != "driver" for kill in self.kills)
+
+
+def lives_of(random: Random, kills: int) -> list[Life]:
+    """As many kills as are asked for: of executors in every other life, of workers and their daemons in all.
+
+    >>> from random import Random
+    >>> for life in lives_of(Random(1), 9):
+    ...     print(life.master, [kill.kind for kill in life.kills])
+    local[2,4] ['daemon', 'driver']
+    cluster ['worker', 'executor', 'executor', 'driver']
+    local[2,4] ['worker', 'worker', 'worker']
+    """
+    drivers, executors = -(-kills // 5), kills // 4
+    masters = [_LOCAL if number % 2 == 0 else _CLUSTER for number in range(drivers)] + [_LOCAL]
+    clusters = [number for number, master in enumerate(masters) if master == _CLUSTER]
+    kinds: list[list[str]] = [[] for _ in masters]
+    for number in range(executors if clusters else 0):
+        kinds[clusters[number % len(clusters)]].append("executor")
+    for _ in range(kills - drivers - sum(map(len, kinds))):
+        random.choice(kinds).append("daemon" if random.random() < 0.25 else "worker")
+    for one in kinds:
+        random.shuffle(one)
+    kinds = [[*one, "driver"] for one in kinds[:-1]] + [kinds[-1]]
+    return [
+        Life(master, tuple(_drawn(random, kind) for kind in one)) for master, one in zip(masters, kinds, strict=True)
+    ]
+
+
+def _drawn(random: Random, kind: str) -> Kill:
+    return Kill(kind, random.choice(["offsets", "commits"]), random.uniform(0, _LONGEST_PAUSE) * random.random())
+
+
+class Lives:
+    """Those of one query, of one folder."""
+
+    def __init__(self, folder: Path, plan: str, servers: tuple[str, str], env: Mapping[str, str]) -> None:
+        self._folder, self._arguments = folder, (plan, *servers)
+        # Executors are killed with their workers: these are of a real Python, which is found.
+        self._env = {**os.environ, **env, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        self.killed: list[Kill] = []
+
+    def live(self, life: Life, random: Random) -> bool:
+        """Live until the driver is killed, or to the end, which may come first; say whether it came."""
+        plan, *servers = self._arguments
+        command = [sys.executable, str(_DRIVER), str(self._folder), plan, life.master, *servers]
+        with (self._folder / "log").open("ab") as log:
+            driver = subprocess.Popen(  # noqa: S603 - our own words
+                command, stdout=log, stderr=log, start_new_session=True, env=self._env
+            )
+        try:
+            for one in life.kills:
+                if not self._kill(driver, one, random):
+                    break
+            else:
+                if not life.ends:
+                    return False
+            driver.wait(_PATIENT_SECONDS)
+            assert driver.returncode == 0, self._log()
+        finally:
+            kill_all_of(driver)
+        return True
+
+    def _kill(self, driver: subprocess.Popen[bytes], one: Kill, random: Random) -> bool:
+        """Kill one when it is time; say no if the query has come to its end before."""
+        folder = self._folder / "checkpoint" / one.behind
+        before = _logged(folder)
+        self._wait_until(lambda: driver.poll() is not None or not _logged(folder) <= before)
+        with suppress(subprocess.TimeoutExpired):
+            driver.wait(one.seconds)
+        if one.kind == "driver":
+            if driver.poll() is not None:
+                return False
+            kill_all_of(driver)
+        else:
+            self._wait_until(lambda: driver.poll() is not None or _killed_one(driver.pid, one.kind, random))
+            if driver.poll() is not None:
+                return False
+        self.killed.append(one)
+        print(f"killed {one.kind} {one.seconds:.3f} s behind one of {one.behind}", flush=True)  # noqa: T201 - shown where it fails
+        return True
+
+    def failures(self) -> list[str]:
+        """What Spark said where it gave up."""
+        file = self._folder / "failures"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return [json.loads(line)[1] for line in lines]
+
+    def counters(self) -> dict[str, Any] | None:
+        """The counters in the end; None if the last life found nothing to do."""
+        found: dict[str, Any] | None = json.loads((self._folder / "counters").read_text())
+        return found
+
+    def _wait_until(self, happened: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _PATIENT_SECONDS
+        while not happened():
+            assert time.monotonic() < deadline, f"nothing went on\n{self._log()}"
+            time.sleep(0.01)
+
+    def _log(self) -> str:
+        return (self._folder / "log").read_text()[-10_000:]
+
+
+def _logged(folder: Path) -> set[str]:
+    return {file.name for file in folder.glob("[0-9]*")}
+
+
+def _killed_one(leader: int, kind: str, random: Random) -> bool:
+    """Kill one of a kind, if there is one."""
+    alive = victims(leader, kind)
+    return bool(alive) and kill(random.choice(sorted(alive)))
