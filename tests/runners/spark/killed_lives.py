@@ -91,6 +91,8 @@ class Lives:
         # Executors are killed with their workers: these are of a real Python, which is found.
         self._env = {**os.environ, **env, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
         self.killed: list[Kill] = []
+        self.within = 0
+        """How many of them came within a micro-batch, as far as logs say."""
 
     def live(self, life: Life, random: Random) -> bool:
         """Live until the driver is killed, or to the end, which may come first; say whether it came."""
@@ -115,21 +117,25 @@ class Lives:
 
     def _kill(self, driver: subprocess.Popen[bytes], one: Kill, random: Random) -> bool:
         """Kill one when it is time; say no if the query has come to its end before."""
-        folder = self._folder / "checkpoint" / one.behind
+        offsets, commits = (self._folder / "checkpoint" / name for name in ("offsets", "commits"))
+        folder = offsets if one.behind == "offsets" else commits
         before = _logged(folder)
         self._wait_until(lambda: driver.poll() is not None or not _logged(folder) <= before)
         with suppress(subprocess.TimeoutExpired):
             driver.wait(one.seconds)
+        if one.kind != "driver":
+            self._wait_until(lambda: driver.poll() is not None or bool(victims(driver.pid, one.kind)))
+        if driver.poll() is not None:
+            return False
+        open_now = sorted(map(int, _logged(offsets) - _logged(commits)))
         if one.kind == "driver":
-            if driver.poll() is not None:
-                return False
             kill_all_of(driver)
         else:
-            self._wait_until(lambda: driver.poll() is not None or _killed_one(driver.pid, one.kind, random))
-            if driver.poll() is not None:
-                return False
+            self._wait_until(lambda: _killed_one(driver.pid, one.kind, random) or driver.poll() is not None)
+        self.within += bool(open_now)
         self.killed.append(one)
-        print(f"killed {one.kind} {one.seconds:.3f} s behind one of {one.behind}", flush=True)  # noqa: T201 - shown where it fails
+        place = f"within micro-batch {open_now[-1]}" if open_now else "between micro-batches"
+        print(f"killed {one.kind} {one.seconds:.3f} s behind one of {one.behind}, {place}", flush=True)  # noqa: T201 - shown where it fails
         return True
 
     def failures(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Whether tests in which Spark is killed would notice a row that is lost, doubled or moved, and a counter that is wrong."""
+"""Whether tests that kill Spark would notice a row that is lost, doubled or moved, and a counter that is wrong."""
 
 from __future__ import annotations
 

@@ -61,17 +61,17 @@ def test_what_was_killed_at_any_moment_loses_and_doubles_nothing(
     name: str, tmp_path: Path, nats: NatsServer, postgres: str, surroundings_of_killed: Callable[[Path], dict[str, str]]
 ) -> None:
     """One that has come to its end before all kills are spent starts anew in another folder."""
-    random, plan, left, compared, attempt = Random(f"{_SEED} {name}"), PLANS[name], _KILLS, 0, 0
+    plan, left, compared, within, attempt = PLANS[name], _KILLS, 0, 0, 0
     print(f"plan {name}, {_KILLS} kills, seed {_SEED}")  # noqa: T201 - shown where it fails
     while left:
-        folder = tmp_path / f"{name}{attempt}"
+        folder, random = tmp_path / f"{name}{attempt}", Random(f"{_SEED} {name} {attempt}")
         tables = plan.tables(f"{_SEED} {name}", max(6, _FILES_PER_KILL * left))
         _bring(folder, plan, tables, nats)
         lives = Lives(folder, name, (nats.url, postgres), surroundings_of_killed(folder))
         for life in lives_of(random, left):
             if lives.live(life, random):
                 break
-        left, attempt = left - len(lives.killed), attempt + 1
+        left, within, attempt = left - len(lives.killed), within + lives.within, attempt + 1
         failures = lives.failures()
         for text in failures:
             print("failed:", text)  # noqa: T201 - shown where it fails
@@ -79,3 +79,4 @@ def test_what_was_killed_at_any_moment_loses_and_doubles_nothing(
         compared += assert_nothing_lost_or_doubled(plan, folder, tables, postgres)
         assert_counters_add_up(plan, folder, tables, expected(plan, folder, tables), lives.counters())
     assert compared > 100
+    assert within, "no kill came within a micro-batch"
