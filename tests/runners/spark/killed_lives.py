@@ -1,7 +1,8 @@
 """The lives of a query in processes of its own, one after the other, in each of which this and that is killed.
 
 What is killed, and how long after which sign of progress, is drawn from a seed. All lives but the last end with the
-death of the driver, with its Java and all others. What comes out does not depend on how fast anything was.
+death of the driver: with its Java and all others at once (`driver`), or of its Python alone (`python`). Then the others
+find out by themselves, while the next life has begun. What comes out does not depend on how fast anything was.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from killing import kill, kill_all_of, victims
+from killing import all_of_session, kill, kill_all_of, victims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,6 +29,9 @@ _LOCAL = "local[2,4]"
 """Two cores, and a task that failed is tried three more times."""
 
 _CLUSTER = "cluster"
+_LAST = ("driver", "python")
+"""What a life ends with."""
+
 _LONGEST_PAUSE = 1.5
 
 
@@ -50,7 +54,7 @@ class Life:
     @property
     def ends(self) -> bool:
         """Whether the query comes to its end."""
-        return all(kill.kind != "driver" for kill in self.kills)
+        return all(kill.kind not in _LAST for kill in self.kills)
 
 
 def lives_of(random: Random, kills: int) -> list[Life]:
@@ -59,9 +63,9 @@ def lives_of(random: Random, kills: int) -> list[Life]:
     >>> from random import Random
     >>> for life in lives_of(Random(1), 9):
     ...     print(life.master, [kill.kind for kill in life.kills])
-    local[2,4] ['daemon', 'driver']
-    cluster ['worker', 'executor', 'executor', 'driver']
-    local[2,4] ['worker', 'worker', 'worker']
+    local[2,4] ['daemon', 'worker', 'worker', 'python']
+    cluster ['executor', 'executor', 'worker', 'worker', 'python']
+    local[2,4] []
     """
     drivers, executors = -(-kills // 5), kills // 4
     masters = [_LOCAL if number % 2 == 0 else _CLUSTER for number in range(drivers)] + [_LOCAL]
@@ -73,7 +77,7 @@ def lives_of(random: Random, kills: int) -> list[Life]:
         random.choice(kinds).append("daemon" if random.random() < 0.25 else "worker")
     for one in kinds:
         random.shuffle(one)
-    kinds = [[*one, "driver"] for one in kinds[:-1]] + [kinds[-1]]
+    kinds = [[*one, random.choice(_LAST)] for one in kinds[:-1]] + [kinds[-1]]
     return [
         Life(master, tuple(_drawn(random, kind) for kind in one)) for master, one in zip(masters, kinds, strict=True)
     ]
@@ -84,15 +88,29 @@ def _drawn(random: Random, kind: str) -> Kill:
 
 
 class Lives:
-    """Those of one query, of one folder."""
+    """Those of one query, of one folder; after the block no process of theirs is left."""
 
     def __init__(self, folder: Path, plan: str, servers: tuple[str, str], env: Mapping[str, str]) -> None:
         self._folder, self._arguments = folder, (plan, *servers)
         # Executors are killed with their workers: these are of a real Python, which is found.
         self._env = {**os.environ, **env, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        self._without_python: list[subprocess.Popen[bytes]] = []
         self.killed: list[Kill] = []
         self.within = 0
         """How many of them came within a micro-batch, as far as logs say."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        """See that whoever lost its driver has ended by itself."""
+        try:
+            if failed is None:
+                for driver in self._without_python:
+                    self._wait_until(lambda driver=driver: not all_of_session(driver.pid))  # type: ignore[misc]
+        finally:
+            for driver in self._without_python:
+                kill_all_of(driver)
 
     def live(self, life: Life, random: Random) -> bool:
         """Live until the driver is killed, or to the end, which may come first; say whether it came."""
@@ -112,7 +130,8 @@ class Lives:
             driver.wait(_PATIENT_SECONDS)
             assert driver.returncode == 0, self._log()
         finally:
-            kill_all_of(driver)
+            if driver not in self._without_python:
+                kill_all_of(driver)
         return True
 
     def _kill(self, driver: subprocess.Popen[bytes], one: Kill, random: Random) -> bool:
@@ -123,13 +142,17 @@ class Lives:
         self._wait_until(lambda: driver.poll() is not None or not _logged(folder) <= before)
         with suppress(subprocess.TimeoutExpired):
             driver.wait(one.seconds)
-        if one.kind != "driver":
+        if one.kind not in _LAST:
             self._wait_until(lambda: driver.poll() is not None or bool(victims(driver.pid, one.kind)))
         if driver.poll() is not None:
             return False
         open_now = sorted(map(int, _logged(offsets) - _logged(commits)))
         if one.kind == "driver":
             kill_all_of(driver)
+        elif one.kind == "python":
+            driver.kill()
+            driver.wait()
+            self._without_python.append(driver)
         else:
             self._wait_until(lambda: _killed_one(driver.pid, one.kind, random) or driver.poll() is not None)
         self.within += bool(open_now)

@@ -67,10 +67,10 @@ def test_what_was_killed_at_any_moment_loses_and_doubles_nothing(
         folder, random = tmp_path / f"{name}{attempt}", Random(f"{_SEED} {name} {attempt}")
         tables = plan.tables(f"{_SEED} {name}", max(6, _FILES_PER_KILL * left))
         _bring(folder, plan, tables, nats)
-        lives = Lives(folder, name, (nats.url, postgres), surroundings_of_killed(folder))
-        for life in lives_of(random, left):
-            if lives.live(life, random):
-                break
+        with Lives(folder, name, (nats.url, postgres), surroundings_of_killed(folder)) as lives:
+            for life in lives_of(random, left):
+                if lives.live(life, random):
+                    break
         left, within, attempt = left - len(lives.killed), within + lives.within, attempt + 1
         failures = lives.failures()
         for text in failures:
