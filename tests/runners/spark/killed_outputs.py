@@ -61,15 +61,24 @@ def written(folder: Path, place: str, kind: str, server: str) -> dict[int | None
 
 
 def expected(plan: Plan, folder: Path, tables: Sequence[Sequence[pa.Table]]) -> list[dict[str, Rows]]:
-    """What each micro-batch gives, by place."""
+    """What each micro-batch gives, by place: of the rows that it read, as Spark's log has it."""
+    log = logged(folder / "checkpoint", plan.sources)
+    turns = [
+        [_together(of_source, numbers) for of_source, numbers in zip(tables, one.tables, strict=True)] for one in log
+    ]
+    for number, of_source in enumerate(tables):
+        assert sorted(table for one in log for table in one.tables[number]) == list(range(len(of_source)))
     if plan.timed:
-        rounds = list(_with_timers(plan, folder))
-    else:
-        rounds = list(in_process(plan.planned, tables, **plan.columns))
-        # Each micro-batch read one file, version or share of messages of each source: of that Spark is told.
-        begun = len(list((folder / "checkpoint/offsets").glob("[0-9]*")))
-        assert begun == len(rounds) - (not plan.flushed)
-    return [_by_place(plan, given) for given in rounds[: None if plan.flushed or plan.timed else -1]]
+        return [_by_place(plan, given) for given in _with_timers(plan, turns, [one.now for one in log])]
+    if plan.flushed:
+        assert not any(log[-1].tables)
+        turns.pop()
+    rounds = in_process(plan.planned, list(zip(*turns, strict=True)), **plan.columns)
+    return [_by_place(plan, given) for given, _ in zip(rounds, log, strict=False)]
+
+
+def _together(tables: Sequence[pa.Table], numbers: Sequence[int]) -> pa.Table:
+    return pa.concat_tables([SCHEMA.empty_table(), *(tables[number] for number in numbers)])
 
 
 def _by_place(plan: Plan, given: Round) -> dict[str, Rows]:
@@ -81,12 +90,11 @@ def _by_place(plan: Plan, given: Round) -> dict[str, Rows]:
     return {place: by_place[place] for place in plan.outputs}
 
 
-def _with_timers(plan: Plan, folder: Path) -> Iterator[Round]:
+def _with_timers(plan: Plan, turns: Sequence[Sequence[pa.Table]], instants: Sequence[int]) -> Iterator[Round]:
     """One shard, fed by hand, that is woken as Spark wakes it: without rows, by timers that are due."""
     by_hand = shard_plan(plan.planned, [SCHEMA] * len(plan.sources), 1)
     shard, random, due = Shard(by_hand, timeout=as_timeout(plan.options["timeout"])), Random(1), None
-    for one in logged(folder / "checkpoint", len(plan.sources)):
-        turn = [pa.concat_tables([SCHEMA.empty_table(), *map(pq.read_table, files)]) for files in one.files]
+    for turn, now in zip(turns, instants, strict=True):
         given: Round = {output: [] for output in by_hand.outputs}
         packed = packed_by_tasks(by_hand, turn, random) if any(table.num_rows for table in turn) else []
         released: Any = ()
@@ -94,12 +102,12 @@ def _with_timers(plan: Plan, folder: Path) -> Iterator[Round]:
             arrivals = Arrivals()
             for row in packed:
                 arrivals.add(row)
-            released = shard.on_micro_batch(arrivals, one.now)
-        elif due is not None and due <= one.now:
+            released = shard.on_micro_batch(arrivals, now)
+        elif due is not None and due <= now:
             released = shard.on_timer(due)
         for output, rows in released:
             given[output] += rows.to_pylist()
-        if packed or (due is not None and due <= one.now):
+        if packed or (due is not None and due <= now):
             due = None if shard.look_again_at is None else -(-shard.look_again_at // 1_000) * 1_000
         yield given
 

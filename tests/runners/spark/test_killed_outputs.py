@@ -25,9 +25,12 @@ _COUNTED = ("rows_in", "rows_out", "late", "duplicates")
 
 def _write(folder: Path) -> dict[str, Any]:
     """What a query would leave behind that nobody has killed; the counters."""
-    (folder / "checkpoint/offsets").mkdir(parents=True)
+    for place in ("offsets", "sources/0"):
+        (folder / "checkpoint" / place).mkdir(parents=True)
     for number in range(_FILES):
-        (folder / f"checkpoint/offsets/{number}").touch()
+        (folder / f"checkpoint/offsets/{number}").write_text(f'v1\n{{"batchTimestampMs":1}}\n{{"logOffset":{number}}}')
+        file = json.dumps({"path": f"file:///in0/{number:04}.parquet", "batchId": number})
+        (folder / f"checkpoint/sources/0/{number}").write_text(f"v1\n{file}")
     totals = dict.fromkeys(_COUNTED, 0)
     for number, given in enumerate(expected(_PLAN, folder, _TABLES)):
         counts = (_TABLES[0][number].num_rows, len(given["main"]), len(given["late 0"]), 0)
@@ -79,7 +82,7 @@ def test_rows_that_are_lost_doubled_changed_or_moved_are_noticed(
         _checked(tmp_path, counters)
 
 
-@pytest.mark.parametrize("output", ["late 0/batch_id=2/0.parquet", "checkpoint/offsets/2", "metrics/2.json"])
+@pytest.mark.parametrize("output", ["late 0/batch_id=2/0.parquet", "checkpoint/offsets/3", "metrics/2.json"])
 def test_a_micro_batch_without_its_late_rows_its_metrics_or_its_beginning_is_noticed(
     tmp_path: Path, output: str
 ) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _SEED = os.environ.get("SEED", "19")
 _KILLS = int(os.environ.get("KILLS", "20"))
-_FILES_PER_KILL = 3
+_FILES_PER_KILL = 2
 
 
 def _bring(folder: Path, plan: Plan, tables: Sequence[Sequence[pa.Table]], nats: NatsServer) -> None:

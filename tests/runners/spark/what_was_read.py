@@ -1,48 +1,61 @@
-"""What the log of a query's offsets says each micro-batch read of files, and when."""
+"""What the log of a query's offsets says each micro-batch read, and when.
+
+Mostly it is one file, version or share of messages of each source. But who is killed when Spark has noted which file
+comes next, and not yet the beginning of a micro-batch, finds two files when it is started again.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
+
+from killed_rows import ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """One of the log: its number, its timestamp in microseconds, the files of each source, and whether it is done."""
+    """One of the log: its number, its timestamp in microseconds, and which tables it read of each source."""
 
     number: int
     now: int
-    files: list[list[Path]]
-    done: bool
+    tables: list[list[int]]
 
 
-def logged(checkpoint: Path, sources: int) -> list[MicroBatch]:
-    """All micro-batches that have begun."""
-    listed = [_listed(checkpoint / "sources" / str(number)) for number in range(sources)]
-    found, before = [], [-1] * sources
+def logged(checkpoint: Path, sources: Sequence[str]) -> list[MicroBatch]:
+    """All micro-batches that have begun, of a query with such sources."""
+    listed = [_listed(checkpoint / "sources" / str(number)) for number in range(len(sources))]
+    found, before = [], [set[int]() for _ in sources]
     for path in sorted(checkpoint.glob("offsets/[0-9]*"), key=lambda path: int(path.name)):
         _, about, *offsets = path.read_text().splitlines()
-        ends = [before[number] if one == "-" else json.loads(one)["logOffset"] for number, one in enumerate(offsets)]
-        files = [
-            [file for offset in range(start + 1, end + 1) for file in of_source.get(offset, [])]
-            for of_source, start, end in zip(listed, before, ends, strict=True)
+        read = [
+            past if line == "-" else _tables_up_to(kind, json.loads(line), files)
+            for kind, line, files, past in zip(sources, offsets, listed, before, strict=False)
         ]
-        done = (checkpoint / "commits" / path.name).exists()
-        found.append(MicroBatch(int(path.name), json.loads(about)["batchTimestampMs"] * 1_000, files, done))
-        before = ends
+        tables = [sorted(now - past) for now, past in zip(read, before, strict=True)]
+        found.append(MicroBatch(int(path.name), json.loads(about)["batchTimestampMs"] * 1_000, tables))
+        before = read
     return found
 
 
-def _listed(source: Path) -> dict[int, list[Path]]:
-    """The files of a source, by the offset at which it came to them."""
-    entries = {}
-    for path in source.glob("[0-9]*"):
-        for line in path.read_text().splitlines()[1:]:
-            entry = json.loads(line)
-            entries[entry["path"]] = entry["batchId"]
-    found: dict[int, list[Path]] = {}
-    for address, offset in sorted(entries.items()):
-        found.setdefault(offset, []).append(Path(unquote(address.removeprefix("file://"))))
-    return found
+def _tables_up_to(source: str, offset: dict[str, object], listed: dict[int, int]) -> set[int]:
+    """The tables that have been read at an offset, by their numbers."""
+    match source, offset:
+        case "jetstream", {"at": {"sequence": int(messages)}}:
+            return set(range(messages // ROWS))
+        case "delta", {"at": {"version": int(versions)}}:
+            return set(range(versions))
+        case _, {"logOffset": int(last)}:
+            return {table for table, entry in listed.items() if entry <= last}
+    raise AssertionError(offset)
+
+
+def _listed(source: Path) -> dict[int, int]:
+    """The files of a source, by their numbers, and the offset at which it came to each."""
+    entries = [json.loads(line) for path in source.glob("[0-9]*") for line in path.read_text().splitlines()[1:]]
+    return {int(Path(unquote(entry["path"])).stem): entry["batchId"] for entry in entries}
