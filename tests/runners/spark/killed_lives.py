@@ -162,7 +162,7 @@ class Lives:
         return True
 
     def failures(self) -> list[str]:
-        """What Spark said where it gave up."""
+        """Why Spark gave up."""
         file = self._folder / "failures"
         lines = file.read_text().splitlines() if file.exists() else []
         return [json.loads(line)[1] for line in lines]

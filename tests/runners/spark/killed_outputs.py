@@ -116,7 +116,7 @@ def _with_timers(plan: Plan, turns: Sequence[Sequence[pa.Table]], instants: Sequ
 
 
 def assert_nothing_lost_or_doubled(plan: Plan, folder: Path, tables: Sequence[Sequence[pa.Table]], server: str) -> int:
-    """Compare every output, and each of its micro-batches that can be told apart; return how many rows there are."""
+    """Compare every output, and each of its micro-batches where they are apart; return how many rows there are."""
     wanted, compared = expected(plan, folder, tables), 0
     for place, kind in plan.outputs.items():
         found = written(folder, place, kind, server)

@@ -38,7 +38,7 @@ class Plan:
     left_out: str | None = None
     rows: RowsOf = any_rows
     columns: Mapping[str, Any] = field(default_factory=dict)
-    """What else is said of the columns of a stream."""
+    """What else is known of the columns of a stream."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     """What else the query is started with."""
@@ -133,4 +133,4 @@ PLANS = {
     ),
     "spilling": Plan(_spilling, ("files",), main="delta", late="function", options={"memory": 1, **_FLUSH}),
 }  # fmt: skip
-"""The plans by their names. One whose steps are told by a stream of control records has its place here, too."""
+"""The plans by their names. One that control records steer has its place here, too."""
