@@ -37,7 +37,10 @@ _LONGEST_PAUSE = 1.5
 
 @dataclass(frozen=True)
 class Kill:
-    """What is killed, and when: so many seconds after a micro-batch has begun (`offsets`) or ended (`commits`)."""
+    """What is killed, and so many seconds behind what.
+
+    `offsets`: a micro-batch has begun; `commits`: one has ended; `start`: the checkpoint has been taken over.
+    """
 
     kind: str
     behind: str
@@ -79,12 +82,18 @@ def lives_of(random: Random, kills: int) -> list[Life]:
         random.shuffle(one)
     kinds = [[*one, random.choice(_LAST)] for one in kinds[:-1]] + [kinds[-1]]
     return [
-        Life(master, tuple(_drawn(random, kind) for kind in one)) for master, one in zip(masters, kinds, strict=True)
+        Life(master, tuple(_drawn(random, kind, number) for number, kind in enumerate(one)))
+        for master, one in zip(masters, kinds, strict=True)
     ]
 
 
-def _drawn(random: Random, kind: str) -> Kill:
-    return Kill(kind, random.choice(["offsets", "commits"]), random.uniform(0, _LONGEST_PAUSE) * random.random())
+def _drawn(random: Random, kind: str, number: int) -> Kill:
+    """The first of a life may come before its first micro-batch."""
+    return Kill(
+        kind,
+        random.choice(["offsets", "commits", *["start"] * (number == 0)]),
+        random.uniform(0, _LONGEST_PAUSE) * random.random(),
+    )
 
 
 class Lives:
@@ -137,9 +146,10 @@ class Lives:
     def _kill(self, driver: subprocess.Popen[bytes], one: Kill, random: Random) -> bool:
         """Kill one when it is time; say no if the query has come to its end before."""
         offsets, commits = (self._folder / "checkpoint" / name for name in ("offsets", "commits"))
-        folder = offsets if one.behind == "offsets" else commits
-        before = _logged(folder)
-        self._wait_until(lambda: driver.poll() is not None or not _logged(folder) <= before)
+        signs = {"offsets": lambda: _logged(offsets), "commits": lambda: _logged(commits), "start": self._owner}
+        sign = signs[one.behind]
+        before = sign()
+        self._wait_until(lambda: driver.poll() is not None or not sign() <= before)
         with suppress(subprocess.TimeoutExpired):
             driver.wait(one.seconds)
         if one.kind not in _LAST:
@@ -158,8 +168,13 @@ class Lives:
         self.within += bool(open_now)
         self.killed.append(one)
         place = f"within micro-batch {open_now[-1]}" if open_now else "between micro-batches"
-        print(f"killed {one.kind} {one.seconds:.3f} s behind one of {one.behind}, {place}", flush=True)  # noqa: T201 - shown where it fails
+        print(f"killed {one.kind} {one.seconds:.3f} s behind {one.behind}, {place}", flush=True)  # noqa: T201 - shown where it fails
         return True
+
+    def _owner(self) -> set[str]:
+        """Whose the checkpoint is: each start makes another record."""
+        record = self._folder / "checkpoint/_slackwater/query.json"
+        return {record.read_text()} if record.exists() else set()
 
     def failures(self) -> list[str]:
         """Why Spark gave up."""

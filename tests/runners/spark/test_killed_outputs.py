@@ -110,6 +110,7 @@ def test_a_seed_draws_the_same_kills_and_every_kind_of_them() -> None:
     kinds = [kill.kind for life in lives for kill in life.kills]
     assert len(kinds) == 20
     assert set(kinds) == {"driver", "python", "executor", "worker", "daemon"}
+    assert {kill.behind for life in lives for kill in life.kills} == {"start", "offsets", "commits"}
     assert [life.ends for life in lives] == [False] * (len(lives) - 1) + [True]
     assert all(life.master == "cluster" for life in lives if any(kill.kind == "executor" for kill in life.kills))
     assert sum(len(life.kills) for life in lives_of(Random(1), 1)) == 1
