@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -108,6 +109,23 @@ def test_own_order_counts_with_the_row_itself_and_for_who_appears() -> None:
     running.at(3, blue=[8])
     assert running.query.replicas()[1].joined
     assert running.at(4, green=[8, 11]) == [1, 2, 3, 5, 8]  # it leads, though blue has not come as far
+
+
+def test_one_whose_later_rows_are_newer_is_complete_with_each_row() -> None:
+    """In silence, too: nothing is held, and nobody is warned of that."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        running = _Running(sw.Bounds.in_order(strictly=True))
+    assert running.at(1, blue=[1, 2, 5]) == [1, 2, 5]
+    assert running.at(2, blue=[6]) == [1, 2, 5, 6]
+
+
+def test_who_begins_later_than_its_own_order_allows_does_not_have_everything() -> None:
+    """Though all come at once, and the patience, which is longer, would have it there from the beginning."""
+    running = _Running(sw.Bounds.in_order(strictly=True))
+    assert running.at(1, blue=[1, 2, 3], green=[3, 4, 5]) == [1, 2, 3, 4, 5]
+    blue, green = running.query.replicas()
+    assert blue.complete_from < 0 < green.complete_from == 3_000_000
 
 
 def test_the_last_rows_go_out_in_a_lull() -> None:

@@ -13,6 +13,7 @@ that had everything would begin within a patience of the others. A replica that 
 that nobody here has seen; as its rows are no further apart than the patience, none of those is later than its first row
 and a patience. From there on it has everything. Until the output is complete up to there its events count, and its
 punctuations do not; unless those whose punctuations do have fallen silent: then it takes over (see `takeover.py`).
+Where bounds say more of the order of a replica's own rows, that takes the place of the patience in both.
 
 At the end everything that is held goes out, as often as the replica has it that has it most: what one replica has
 sent is true, and nobody guarantees that there is no more.
@@ -203,9 +204,11 @@ class MergeByColumnOperator(Operator[ByColumnState]):
         emissions = []
         for name in sorted(timed.keys() - self._ports.keys()):
             port = self._ports[name] = len(self._punctuators)
-            from_the_beginning = not punctuated and timed[name].least - self._patience <= self._earliest
-            # No row that it sent before is later than a patience past the first: that one would be late itself.
-            appeared = min(timed[name].first + self._disorder_of(name) + 1, FOREVER - 1)
+            # No row that it sent before is further past its first: that one would be late itself. So one that has
+            # everything begins no further past the first row of all.
+            behind = self._disorder_of(name)
+            from_the_beginning = not punctuated and timed[name].least - max(behind, 0) <= self._earliest
+            appeared = min(timed[name].first + behind + 1, FOREVER - 1)
             self._merge.attach(port, BEGINNING if from_the_beginning else appeared)
             self._punctuators.append(self._punctuator())
             self._alone_from.append(BEGINNING)

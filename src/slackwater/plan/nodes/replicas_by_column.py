@@ -20,7 +20,7 @@ from slackwater.operators.punctuate import DRIVEN_BY_RUNNER
 from slackwater.operators.replicas.by_bounds import MergeByBoundsOperator, compared_schema
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.replicas.diverted_rows import left_out_schema
-from slackwater.operators.replicas.proofs import with_patience
+from slackwater.operators.replicas.proofs import own_order, with_patience
 from slackwater.operators.replicas.replica_names import ReplicaNames
 from slackwater.plan.node import SourceNode
 from slackwater.plan.nodes.heartbeats import Heartbeats
@@ -66,8 +66,12 @@ class ReplicaHeartbeats(Heartbeats):
 
     @property
     def silence_holds(self) -> str | None:
-        """What happens when all replicas pause, where bounds do not see to it: Theorem 3.3."""
-        if self.rules.timeout_needed() is None:
+        """What happens when all replicas pause, where bounds do not see to it: Theorem 3.3.
+
+        A replica whose later rows are newer than all before is complete with each row, its last one included.
+        """
+        each_is_complete = all(own_order(self.rules, name).behind < 0 for name in self.rules.classes)
+        if each_is_complete or self.rules.timeout_needed() is None:
             return None
         return (
             "when all replicas are silent the last rows are held until a row comes: these bounds do not say when they "
