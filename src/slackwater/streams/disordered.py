@@ -191,8 +191,10 @@ class DisorderedStream(EventStream):
         its rows are out of order by no more, `Bounds.delay("5s")` that they arrive within so long after their time. A
         replica that sends rows is complete as far as that proves, and what bounds prove that none of them can send any
         more goes out at once, whoever has sent it: one that has died is not waited for. The patience stays as the
-        longest wait. A replica that sends its backlog after a pause breaks a bound: its rows are counted, but they are
-        late only by what it has shown itself. With `arrived=` that column is not compared, and not in the output.
+        longest wait. With `Bounds.in_order(strictly=True)` each row goes out with the micro-batch that brings it: so
+        answers of windows are merged, which are newer in later micro-batches. A replica that sends its backlog after a
+        pause breaks a bound: its rows are counted, but they are late only by what it has shown itself. With `arrived=`
+        that column is not compared, and not in the output.
 
         >>> import slackwater as sw
         >>> sent = [("blue", 1), ("green", 1), ("blue", 3), ("blue", 2), ("green", 2), ("green", 3), ("green", 9)]
