@@ -34,6 +34,7 @@ _BAD = some.sampled_from([
     b"", b" ", b"\n", b"[1]", b"7", b"null", b'"x"', b"{", b"}", b'{"n": 1}{"n": 2}', b'{"n": 1}\n{"n": 2}',
     b'{"n": 1} x', b'{"n": 1.5}', b'{"n": 9223372036854775808}', b'{"word": 1}', b'{"list": 1}', b'{"at": "soon"}',
     b'{"n": "x"}', b'{"n": 1}, {"n": 2}', b"\xff\xfe", b'{"a": {"n": 1}', b'"}{"', b'{"word": "a}\n{b"}}',
+    b'{"word": "\xff"}', b'{"word": "\xc3"}',
 ])  # fmt: skip
 
 
@@ -81,11 +82,12 @@ def _stream(*batches: pa.RecordBatch, schema: pa.Schema | None = None) -> bytes:
 
 
 def test_streams_of_arrow_have_any_number_of_rows() -> None:
-    """Their columns in any order, further ones left out; what is cut short, has other columns or types is bad."""
+    """Their columns in any order, further ones left out; what is cut short, no text, or has other columns is bad."""
     wanted = pa.schema({"n": pa.int64(), "word": pa.string()})
     rows = pa.RecordBatch.from_pydict({"word": ["a", "b"], "n": pa.array([1, 2], pa.int32()), "further": [1.5, 2.5]})
     other = pa.RecordBatch.from_pydict({"n": ["x"], "word": ["y"]})
     lacking = pa.RecordBatch.from_pydict({"n": [1]})
+    no_text = pa.RecordBatch.from_arrays([rows["n"], pa.array([b"a", b"\xff"]).view(pa.string())], ["n", "word"])
     texts = [
         _stream(rows, rows),
         b"",
@@ -93,12 +95,13 @@ def test_streams_of_arrow_have_any_number_of_rows() -> None:
         _stream(rows)[:40],
         _stream(other),
         _stream(lacking),
+        _stream(no_text),
     ]
     decoded = ArrowPayloads(wanted).decoded([*texts, _stream(rows.slice(1))])
     two = [{"n": 1, "word": "a"}, {"n": 2, "word": "b"}]
     assert decoded.rows.to_pylist() == [*two, *two, two[1]]
-    assert decoded.sources.to_pylist() == [0, 0, 0, 0, 6]
-    assert sorted(decoded.bad) == [1, 3, 4, 5]
+    assert decoded.sources.to_pylist() == [0, 0, 0, 0, 7]
+    assert sorted(decoded.bad) == [1, 3, 4, 5, 6]
 
 
 def test_messages_that_are_not_looked_into_are_rows_of_bytes() -> None:

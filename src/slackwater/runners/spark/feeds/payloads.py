@@ -90,6 +90,7 @@ class JsonPayloads:
         if not all(line.startswith(b"{") and line.endswith(b"}") for line in lines):
             raise ValueError("a message is not one JSON object")
         text = b"\n".join(lines)
+        text.decode()  # Arrow takes any bytes for text, and whoever reads the rows would fail
         as_wanted = pa.json.ParseOptions(explicit_schema=_nullable(self.schema), unexpected_field_behavior="ignore")
         # One block: where Arrow cuts, it may find that blocks have not the same types.
         whole = pa.json.ReadOptions(block_size=len(text) + 1, use_threads=False)
@@ -112,6 +113,7 @@ class ArrowPayloads:
             try:
                 with pa.ipc.open_stream(one) as reader:
                     found = reader.read_all()
+                found.validate(full=True)
                 table = found.select(self.schema.names).cast(self.schema)
             except (pa.ArrowException, KeyError, ValueError, OSError) as error:
                 bad[place] = str(error)
