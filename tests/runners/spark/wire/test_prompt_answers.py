@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -101,6 +102,19 @@ def test_other_files_and_sockets_are_left_as_they_are(connection: _Connection) -
         assert other.recv(1) == b"x"
     connection.java.send(b"y")
     assert connection.worker.recv(1) == b"y"
+
+
+def test_connections_wait_as_before_where_new_ones_have_a_time_limit(connection: _Connection) -> None:
+    """A module that somebody imports may have set one: the limit stays, and what is open goes on waiting."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(30)
+    try:
+        answer_at_once()
+        assert socket.getdefaulttimeout() == 30
+    finally:
+        socket.setdefaulttimeout(before)
+    assert os.get_blocking(connection.worker.fileno())
+    assert connection.at_once
 
 
 def test_where_nothing_can_be_acknowledged_nothing_is_done(

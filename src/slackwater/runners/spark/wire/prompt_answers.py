@@ -32,10 +32,15 @@ def answering() -> Callable[[], None]:
         at_once, opened = getattr(socket, "TCP_QUICKACK", None), Path("/proc/self/fd")  # which only Linux has
         if at_once is None or not opened.is_dir():
             return
-        for file in [one for one in opened.iterdir() if one.is_socket()]:
-            with suppress(OSError), socket.socket(fileno=os.dup(int(file.name))) as one:
-                if one.family in {socket.AF_INET, socket.AF_INET6} and one.type == socket.SOCK_STREAM:
-                    one.setsockopt(socket.IPPROTO_TCP, at_once, 1)
+        limit = socket.getdefaulttimeout()
+        socket.setdefaulttimeout(None)  # or Python lets what it looks at no longer wait for what comes
+        try:
+            for file in [one for one in opened.iterdir() if one.is_socket()]:
+                with suppress(OSError), socket.socket(fileno=os.dup(int(file.name))) as one:
+                    if one.family in {socket.AF_INET, socket.AF_INET6} and one.type == socket.SOCK_STREAM:
+                        one.setsockopt(socket.IPPROTO_TCP, at_once, 1)
+        finally:
+            socket.setdefaulttimeout(limit)
 
     return answer_at_once
 
