@@ -17,7 +17,7 @@ from without_spark import shard_plan
 import slackwater as sw
 from slackwater.errors import PlanError, SourceFailed
 from slackwater.plan.node import StepNode, walk
-from slackwater.runners.spark.input.file_openers import opener_of
+from slackwater.runners.spark.input.file_openers import as_uri, opener_of
 from slackwater.runners.spark.input.pack import packs_of
 from slackwater.runners.spark.input.parquet_files import PackFiles, RowsOfFile, columns_read
 from slackwater.runners.spark.wire.packed_rows import CLOCK
@@ -266,3 +266,12 @@ def test_a_file_system_of_fsspec_opens_files_by_their_addresses(tmp_path: Path) 
     assert batch["n"].to_pylist() == [1, 2]
     with pytest.raises(SourceFailed, match=r"(?s)could not be read.*gone\.parquet"):
         list(RowsOfFile(f"local://{tmp_path}/gone.parquet", wanted, frozenset({"n"}), opener=opener).batches(10))
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "at=10%3A00", "my file", "a#b?c", "Flut+Ebbe", "\N{LATIN SMALL LETTER U WITH DIAERESIS}"]
+)
+def test_arrow_finds_files_of_stores_by_the_names_that_spark_says(name: str) -> None:
+    """Addresses of Arrow's are encoded, and those of Spark are not."""
+    assert fs.FileSystem.from_uri(as_uri(f"file:///in/{name}/x.parquet"))[1] == f"/in/{name}/x.parquet"
+    assert as_uri(f"s3a://bucket/{name}").startswith("s3://bucket/")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol, TypeAlias
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyarrow import fs
@@ -50,7 +51,7 @@ class ByArrow:
         if path.startswith(_LOCAL):
             # Not mapped into memory: a file that is cut short while it is read is then an error, and no crash.
             return pa.OSFile(path.removeprefix(_LOCAL))
-        system, inside = fs.FileSystem.from_uri(path.replace("s3a://", "s3://", 1))
+        system, inside = fs.FileSystem.from_uri(as_uri(path))
         return system.open_input_file(inside)
 
 
@@ -81,6 +82,17 @@ class ByHadoop:
         """Read the bytes where they are."""
         assert content is not None, path
         return pa.BufferReader(content.as_buffer())
+
+
+def as_uri(path: str) -> str:
+    """A path of Spark's as Arrow reads addresses: names may have blanks and percent signs in them.
+
+    >>> as_uri("s3a://bucket/at=10%3A00/my file.parquet")
+    's3://bucket/at%3D10%253A00/my%20file.parquet'
+    """
+    scheme, mark, rest = path.partition("://")
+    host, slash, inside = rest.partition("/")
+    return f"{'s3' if scheme == 's3a' else scheme}{mark}{host}{slash}{quote(inside)}"
 
 
 def opener_of(path: str, filesystem: FileSystem | None) -> FileOpener:
