@@ -149,9 +149,10 @@ def delta_table(
       stops there and names it.
 
     It also stops, and says what is missing, where the log of a version or a file is gone, where the table has got
-    columns that are not read (started again it reads them), and where another table has taken its place. With
-    `streaming=False` it reads what there is now. `storage_options` are those of the package `deltalake`; they are not
-    in what Spark logs.
+    columns that are not read, and where another table has taken its place. Started again it reads all columns; a plan
+    that hands them on is another one then, and goes on from its checkpoint only if the DataFrame below is given those
+    that it had, by `select()`. With `streaming=False` it reads what there is now. `storage_options` are those of the
+    package `deltalake`; they are not in what Spark logs.
     The same is `spark.readStream.format("slackwater_delta")` after `spark.dataSource.register(sw.DeltaSource)`.
 
     >>> import pyarrow as pa

@@ -319,6 +319,27 @@ def test_a_log_that_is_gone_stops_the_query(tmp_path: Path) -> None:
     assert sorted(n for one in _to_the_end(again) for n in _numbers(again, *one)) == [0, 1, 2, 3]
 
 
+def test_a_version_that_comes_while_the_log_is_looked_at_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not there at first, and then it is: so it has just been made, and is not gone."""
+    path = tmp_path / "t"
+    _append(path, 1)
+    reader = _reader(path)
+    ((first, end),) = _to_the_end(reader)
+    look, meanwhile = TableLog._text, [2]
+
+    def looked(self: TableLog, version: int) -> str | None:
+        found = look(self, version)
+        if found is None and meanwhile:
+            _append(path, meanwhile.pop())
+        return found
+
+    monkeypatch.setattr(TableLog, "_text", looked)
+    ((_, then),) = _to_the_end(reader, end)
+    assert _numbers(reader, first, then) == [1, 2]
+
+
 def test_files_that_are_gone_stop_the_query(tmp_path: Path) -> None:
     """VACUUM removes what no version needs that is young enough."""
     path = tmp_path / "t"

@@ -107,13 +107,15 @@ class TableLog:
         text = self._text(version)
         if text is None:
             newest = max(self._versions(), default=-1)
-            if newest >= version:
-                raise self.gone(version)
             if newest < version - 1:
                 facts = {"path": self.uri, "newest version": newest, "read up to version": version - 1}
                 hint = "start anew with another checkpoint: this is another table, or one that was put back"
                 raise SourceFailed(message("a Delta table has fewer versions than were read of it", facts, hint))
-            return None
+            if newest < version:
+                return None
+            text = self._text(version)  # it may have come between the two looks
+            if text is None:
+                raise self.gone(version)
         return self._parsed(version, text)
 
     def _text(self, version: int) -> str | None:
@@ -164,8 +166,8 @@ class TableLog:
         """What is raised for a version whose log was removed."""
         first = min(self._versions(), default=None)
         facts = {"path": self.uri, "missing": f"version {version}", "oldest log": "none" if first is None else first}
-        hint = "rows of it were never read: start anew with another checkpoint, and keep the log for longer"
-        hint += " (delta.logRetentionDuration)"
+        hint = "rows of it were never read: start anew with another checkpoint, where the table is now or at a later"
+        hint += " startingVersion or startingTimestamp, and keep the log for longer (delta.logRetentionDuration)"
         return SourceFailed(message("the log of a Delta table is gone from where a query must go on", facts, hint))
 
 

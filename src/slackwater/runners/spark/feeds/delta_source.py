@@ -334,7 +334,10 @@ class DeltaReader(ReplayedReader):
                 was = "none" if known is None else known.dataType.simpleString()
                 facts = {"path": self._log.uri, "version": version, "column": column.name}
                 facts |= {"its type": column.dataType.simpleString(), "the query's": was}
-                hint = "start the query again, with a DataFrame made anew: it reads the columns that there are then"
+                hint = (
+                    "start the query again, with a DataFrame made anew; a plan that hands on all columns goes on from"
+                )
+                hint += " its checkpoint only if that DataFrame select()s those that it had"
                 raise SourceFailed(message("a Delta table has got other columns than the query reads", facts, hint))
 
 
