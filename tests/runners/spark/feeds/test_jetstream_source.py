@@ -149,12 +149,19 @@ def test_ranges_have_every_message_once_and_the_same_again(
 
 
 def test_a_limit_counts_messages_of_the_subjects_that_are_read(nats: NatsServer, reader: _Readers) -> None:
-    """Where one in fifty is wanted, a micro-batch of twenty is about a thousand messages long."""
+    """Where one in fifty is wanted, a micro-batch of twenty is about a thousand messages long.
+
+    The server is asked for counts, and keeps nothing of it: readers may be many before it forgets them itself.
+    """
     nats.publish_all(
         [("tide.ebb" if n % 50 == 0 else "tide.flood", json.dumps({"n": n}).encode()) for n in range(4_000)]
     )
     rare = reader(subjects="tide.ebb", maxMessagesPerTrigger=20)
-    sizes = [len(_numbers(rare, *one)) for one in _to_the_end(rare)]
+    ranges, server = _to_the_end(rare), rare._server()
+    assert server.first_since(datetime(2100, 1, 1, tzinfo=UTC)) == 4_001
+    info = server._asked(lambda client: server._info(client, details=False))
+    assert info["state"]["consumer_count"] == 0
+    sizes = [len(_numbers(rare, *one)) for one in ranges]
     assert sum(sizes) == 80
     assert len(sizes) <= 6
     assert max(sizes) <= 20
@@ -208,9 +215,11 @@ def test_a_query_begins_where_it_is_asked_to(nats: NatsServer, reader: _Readers)
 
 
 def test_a_stream_that_ends_is_read_as_it_is(nats: NatsServer, reader: _Readers) -> None:
-    """For DataFrames that are no streams; one without messages has no rows."""
-    reading = EndingReader(reader())
+    """For DataFrames that are no streams; one without messages has no rows. Nobody stops it: it lets the server go."""
+    asked = reader()
+    reading = EndingReader(asked)
     assert [list(reading.read(part)) for part in reading.partitions()] == []
+    assert asked._open is None
     nats.publish_all(_numbered(range(5)))
     rows = [row["n"] for part in reading.partitions() for batch in reading.read(part) for row in batch.to_pylist()]
     assert rows == [0, 1, 2, 3, 4]
@@ -361,7 +370,10 @@ def test_columns_that_are_not_the_sources_are_refused(reader: _Readers) -> None:
         metadata = metadata.add(name, kind)
     with pytest.raises(PlanError, match=r"the name of one that the source adds(?s:.*)Sequence, sequence"):
         source.streamReader(metadata)
-    assert reader is not None
+    filled = json.dumps(StructType().add("n", LongType(), nullable=False).jsonValue())
+    assert reader(schema=filled) is not None
+    with pytest.raises(PlanError, match=r"have nulls in all columns(?s:.*)not null +n\n"):
+        reader(schema=filled, mode="PERMISSIVE")
 
 
 # ---- connections -----------------------------------------------------------------------------------------------------

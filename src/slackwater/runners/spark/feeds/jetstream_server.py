@@ -38,7 +38,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _FORGOTTEN_AFTER: Final = 60
 """Seconds after which the server forgets a reader that has gone away."""
 
-_LOGIN: Final = re.compile(r"(?<=//)[^@/\s,]*@")
+_LOGIN: Final = re.compile(r"(?<=//)[^\s,]*@")
+"""Names and passwords in addresses, whatever letters these have that should have been encoded."""
+
 _LIMITS: Final = "limits"
 _NOT_FOUND: Final = 404
 
@@ -88,8 +90,8 @@ class StreamAddress:
     def shown(self) -> str:
         """The servers in messages, without names and passwords.
 
-        >>> StreamAddress(("nats://ann:secret@host:4222",), "FLIGHTS").shown
-        'nats://host:4222'
+        >>> StreamAddress(("nats://ann:secret@host:4222", "nats://bob:p@ss/word@other:4222"), "FLIGHTS").shown
+        'nats://host:4222, nats://other:4222'
         """
         return _LOGIN.sub("", ", ".join(self.servers))
 
@@ -129,14 +131,13 @@ class JetStream:
 
     def count(self, first: int, last: int) -> int:
         """How many messages of our subjects there are, or, where some come or go meanwhile, at most."""
-        behind = self._asked(lambda client: self._reader(client, last + 1))["num_pending"]
-        return max(self._asked(lambda client: self._reader(client, first))["num_pending"] - behind, 0)
+        behind = self._asked(lambda client: self._counted(client, last + 1))
+        return max(self._asked(lambda client: self._counted(client, first)) - behind, 0)
 
     def first_since(self, time: datetime) -> int:
         """The sequence of the first message that was stored at a time or later, or of the next to come."""
         start = {"deliver_policy": "by_start_time", "opt_start_time": time.isoformat()}
-        info = self._asked(lambda client: self._reader(client, None, start))
-        return int(info["delivered"]["stream_seq"]) + 1
+        return self._asked(lambda client: self._begun(client, start))
 
     def messages(self, first: int, last: int) -> Iterator[list[Message]]:
         """The messages of our subjects from one sequence to another, in order, some at a time."""
@@ -170,10 +171,28 @@ class JetStream:
         stream = self._address.stream
         return await self._api(client, f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
 
+    async def _counted(self, client: Any, first: int) -> int:
+        """How many messages of our subjects there are from a sequence on."""
+        reader = await self._reader(client, first)
+        await self._forget(client, reader)
+        return int(reader["num_pending"])
+
+    async def _begun(self, client: Any, start: Mapping[str, Any]) -> int:
+        """The sequence at which a reader begins."""
+        reader = await self._reader(client, None, start)
+        await self._forget(client, reader)
+        return int(reader["delivered"]["stream_seq"]) + 1
+
+    async def _forget(self, client: Any, reader: Mapping[str, Any]) -> None:
+        """Let a reader go at once: there may be many in the time after which the server does so itself."""
+        with suppress(_Refused):  # it has done so already
+            await self._api(client, f"CONSUMER.DELETE.{self._address.stream}.{reader['name']}", {})
+
     async def _some(self, client: Any, first: int, most: int) -> list[Message]:
         reader = await self._reader(client, first)
         wanted = min(most, reader["num_pending"])
         if not wanted:
+            await self._forget(client, reader)
             return []
         inbox = client.new_inbox()
         box = await client.subscribe(inbox, pending_msgs_limit=-1, pending_bytes_limit=-1)
@@ -182,7 +201,7 @@ class JetStream:
         await client.publish(subject, json.dumps({"batch": wanted, "expires": expires}).encode(), inbox)
         found = [_message_of(await box.next_msg(timeout=self._address.timeout)) for _ in range(wanted)]
         await box.unsubscribe()
-        await client.publish(f"$JS.API.CONSUMER.DELETE.{self._address.stream}.{reader['name']}", b"")
+        await self._forget(client, reader)
         return found
 
     async def _api(self, client: Any, subject: str, question: Mapping[str, Any]) -> dict[str, Any]:

@@ -406,13 +406,21 @@ class MessageRows:
 
 
 def _refuse_other_columns(columns: StructType, corrupt: str | None) -> None:
-    """Refuse columns that somebody has given to Spark, beside those of the source, and names that come twice."""
+    """Refuse columns that somebody has given to Spark, names that come twice, and nulls where none may be."""
     names = columns.fieldNames()
     wanted = [*([corrupt] if corrupt is not None else []), *(word.split()[0] for word in _words(_METADATA))]
     if names[-len(wanted) :] != wanted:
         facts = {"columns": ", ".join(names), "the last must be": ", ".join(wanted)}
         hint = 'leave schema() out, and name the columns of a message by option("schema", ...)'
         raise PlanError(message("the JetStream source names its columns itself", facts, hint))
+    needed = [field.name for field in columns.fields[: -len(wanted)] if not field.nullable]
+    if corrupt is not None and needed:
+        # Spark looks for no null in such a column, and would take it for a 0.
+        facts, hint = (
+            {"not null": ", ".join(needed)},
+            "leave NOT NULL out, or mode=: then a bad message stops the query",
+        )
+        raise PlanError(message("rows of messages that cannot be read have nulls in all columns", facts, hint))
     twice = sorted({name for name in names if [one.lower() for one in names].count(name.lower()) > 1})
     if twice:
         facts, hint = {"column": ", ".join(twice)}, "rename the field where messages are made, or leave it out"

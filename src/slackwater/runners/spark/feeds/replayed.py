@@ -98,9 +98,12 @@ class EndingReader(DataSourceReader):
         self._reader = reader
 
     def partitions(self) -> Sequence[InputPartition]:
-        """What there is."""
-        first = self._reader.beginning()
-        return list(self._reader.parts(first, self._reader.reach(first, limited=False, last=None)))
+        """What there is. Spark does not say when it needs a reader no more: it lets go of all at once."""
+        try:
+            first = self._reader.beginning()
+            return list(self._reader.parts(first, self._reader.reach(first, limited=False, last=None)))
+        finally:
+            self._reader.stop()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part; where there is none Spark asks for a part of nothing."""
