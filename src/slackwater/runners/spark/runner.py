@@ -133,7 +133,7 @@ def start_together(
     released = observed(_hosted(plan, packed, longest_silence, most), run, calendar=calendar)
     run.write(session)
     remove_earlier(session, run)
-    grant(session, run)
+    grant(session, run, earlier)
     called = name or _name_of(plan, run.query)
     owned = [replace(binding, sink=claim.take(session)) for binding, claim in zip(bindings, claims, strict=True)]
     outputs = WriteOutputs(owned, run, called, with_timers=longest_silence is not None, late_bounds=bounds)

@@ -10,6 +10,8 @@ import pytest
 import slackwater as sw
 from slackwater.cli.main import main
 from slackwater.errors import PlanError
+from slackwater.runners.spark import runner
+from slackwater.runners.spark.checkpoint.rescaling import remove_earlier
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,6 +84,24 @@ def test_the_next_start_does_what_was_wished_for_and_those_behind_it_keep_it(que
     query.start()
     query.start()
     assert query.shards == 4
+
+
+def test_a_wish_that_comes_while_a_query_is_started_is_for_the_start_behind_it(
+    query: _Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start forgets the wish that it has found, and no other."""
+    query.start(shards=2)
+
+    def meanwhile(*arguments: Any) -> None:
+        query.rescale("--shards=3")
+        remove_earlier(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "remove_earlier", meanwhile)
+        query.start()
+    assert query.shards == 2
+    query.start()
+    assert query.shards == 3
 
 
 def test_what_the_next_start_would_refuse_is_refused_now(query: _Query) -> None:

@@ -83,6 +83,9 @@ class Earlier:
     wished: int | None = None
     """How many somebody wishes for, if anybody does."""
 
+    wish: str | None = None
+    """The wish as it is written, also where it is none of this query's."""
+
     @contextmanager
     def as_wished(self) -> Iterator[None]:
         """Say in a refusal whose wish it was."""
@@ -104,21 +107,22 @@ def earlier_start(session: SparkSession, checkpoint: Place, given: int | None) -
         text = files_at(session, checkpoint, shared=shared).read(_wish_at(checkpoint))
     there, wish = shards_in(record), None if text is None else read_record(text, checkpoint)
     if wish is None or wish["query"] != record["query"]:  # of one that had the folder before
-        return Earlier(checkpoint, there)
+        return Earlier(checkpoint, there, wish=text)
     wished = int(wish["shards"])
     if given not in {None, wished}:
         facts = {"checkpoint": checkpoint.address, "start() says": f"shards={given}", "wished were": wished}
         hint = f"leave shards= out; or take the wish back: {_take_back(checkpoint, there)}"
         raise PlanError(message("somebody wished for another number of shards than start() says", facts, hint))
-    return Earlier(checkpoint, there, wished)
+    return Earlier(checkpoint, there, wished, text)
 
 
-def grant(session: SparkSession, run: Run) -> None:
-    """Forget a wish, which a start has fulfilled or has no use for."""
+def grant(session: SparkSession, run: Run, earlier: Earlier) -> None:
+    """Forget the wish that a start has found, and fulfilled or had no use for; one that came since is for the next."""
     files = run.files(session, run.checkpoint)
-    if not isinstance(files, SparkFiles):
+    if earlier.wish is not None and not isinstance(files, SparkFiles):
         with writing_to("the checkpoint", run.checkpoint):
-            files.remove(_wish_at(run.checkpoint))
+            if files.read(_wish_at(run.checkpoint)) == earlier.wish:
+                files.remove(_wish_at(run.checkpoint))
 
 
 def _take_back(checkpoint: Place, shards: int | None) -> str:
