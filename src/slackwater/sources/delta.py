@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 LOG: Final = "_delta_log"
 """The folder that makes a folder a Delta table."""
 
+_COLUMN_MAPPING: Final = "delta.columnMapping.mode"
+
 
 def is_delta_table(path: Path) -> bool:
     """Whether a folder is a Delta table."""
@@ -45,6 +47,10 @@ def from_delta_table(table: Any, name: str) -> ReadFeed:
     from deltalake.exceptions import DeltaError
 
     shown = table.table_uri
+    if table.metadata().configuration.get(_COLUMN_MAPPING) not in {None, "none"}:
+        # The package reads nulls there, and says nothing.
+        facts, hint = {"table": shown, _COLUMN_MAPPING: "is set"}, "let Spark's own Delta read it: spark.read"
+        raise PlanError(message("columns of a Delta table have other names in its files", facts, hint))
     try:
         dataset = table.to_pyarrow_dataset()
         added = pa.table(table.get_add_actions()).select(["path", "modification_time"]).to_pylist()

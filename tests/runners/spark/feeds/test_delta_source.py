@@ -417,6 +417,32 @@ def test_what_is_no_table_and_what_this_source_cannot_read_is_refused(tmp_path: 
         TableLog(str(tmp_path / "t")).commit(1)
 
 
+def test_columns_by_other_names_are_refused_where_only_the_settings_of_the_table_say_so(tmp_path: Path) -> None:
+    """As Delta writes it for older readers: such columns would be null. In process, too, and when it comes later."""
+    path = tmp_path / "t"
+    _append(path, 1)
+    begun = _reader(path, startingVersion=0)
+    ranges = _to_the_end(begun)
+    first = json.loads(next(line for line in _log_of(path, 0).splitlines() if "metaData" in line))
+    columns = json.loads(first["metaData"]["schemaString"])
+    columns["fields"][0]["metadata"] = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"}
+    first["metaData"]["schemaString"] = json.dumps(columns)
+    first["metaData"]["configuration"] = {"delta.columnMapping.mode": "name"}
+    protocol = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
+    log = path / "_delta_log" / f"{1:020}.json"
+    log.write_text("\n".join(map(json.dumps, (protocol, first))))
+    with pytest.raises(PlanError, match=r"needs more of its readers(?s:.*)columnMapping"):
+        begun.latestOffset(ranges[-1][1], _AS_THE_OPTIONS_SAY)
+    with pytest.raises(PlanError, match=r"needs more of its readers(?s:.*)columnMapping"):
+        _reader(path)
+    with pytest.raises(PlanError, match=r"have other names in its files"):
+        sw.stream(path, time="n")
+
+
+def _log_of(path: Path, version: int) -> str:
+    return (path / "_delta_log" / f"{version:020}.json").read_text()
+
+
 # ---- on Spark --------------------------------------------------------------------------------------------------------
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _LOG: Final = "_delta_log"
+_COLUMN_MAPPING: Final = "delta.columnMapping.mode"
 _FEATURES: Final = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "appendOnly", "invariants"}
 """What a table may ask of its readers; of deletion vectors and of columns by other names nothing is known here."""
 
@@ -85,7 +86,7 @@ class TableLog:
             if version is None:
                 raise SourceFailed.unreadable(self.uri, error) from error
             raise self.gone(version) from error
-        refuse_features(self.uri, found.protocol().reader_features or ())
+        refuse_features(self.uri, found.protocol().reader_features or (), found.metadata().configuration)
         return found
 
     def snapshot(self, version: int) -> tuple[DataFile, ...]:
@@ -138,6 +139,7 @@ class TableLog:
         metadata: dict[str, Any] = next((action["metaData"] for action in actions if "metaData" in action), {})
         for action in actions:
             refuse_features(self.uri, action.get("protocol", {}).get("readerFeatures") or ())
+        refuse_features(self.uri, (), metadata.get("configuration") or {})
         added = [action["add"] for action in actions if action.get("add", {}).get("dataChange")]
         if any(file.get("deletionVector") for file in added):
             refuse_features(self.uri, ["deletionVectors"])
@@ -176,9 +178,15 @@ def _file_of(add: Mapping[str, Any]) -> DataFile:
     return DataFile(unquote(add["path"]), add["size"], stats.get("numRecords"), add.get("partitionValues") or {})
 
 
-def refuse_features(uri: str, features: Any) -> None:
-    """Refuse a table whose rows are not all that stands in its files, or are called otherwise there."""
-    unknown = sorted({str(feature) for feature in features} - _FEATURES)
+def refuse_features(uri: str, features: Any, settings: Mapping[str, str | None] | None = None) -> None:
+    """Refuse a table whose rows are not all that stands in its files, or are called otherwise there.
+
+    Of columns by other names older protocols say so in the settings of the table alone.
+    """
+    named_otherwise = (settings or {}).get(_COLUMN_MAPPING) not in {None, "none"}
+    unknown = sorted(
+        {str(feature) for feature in features} - _FEATURES | ({"columnMapping"} if named_otherwise else set())
+    )
     if unknown:
         facts = {"path": uri, "asks of readers": ", ".join(unknown)}
         hint = "read it by Spark's own Delta: sw.stream(spark.readStream.format('delta').load(path), ...)"
