@@ -11,6 +11,7 @@ What is moved appears whole or not at all. Where that cannot be, batches are wri
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import uuid
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _MAKE_ROOM: Final = "make it writable, or make room; started again, the query goes on from its checkpoint"
 
 _MAY_READ: Final = "see whether it is there, and whether you may read it"
@@ -242,13 +244,25 @@ def files_at(session: SparkSession, place: Place, *, shared: bool = True) -> Fil
 
 def reached(path: str) -> tuple[Place, Files]:
     """A folder that somebody names, and the way to its files: of this machine, or, elsewhere, by a session."""
-    if path.startswith(f"{LOCAL}:") or "://" not in path:
+    if _is_local(path):
         return Place.written(path if path.startswith(f"{LOCAL}:") else str(Path(path).absolute())), LocalFiles()
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.getOrCreate()
     place = place_of(session, path)
     return place, files_at(session, place)
+
+
+def _is_local(path: str) -> bool:
+    """Whether a path is one of this machine: it has no scheme, or that of files. One letter is a drive of Windows.
+
+    >>> [_is_local(path) for path in ("checkpoint", "/data/checkpoint", "file:/data/checkpoint", "C:/checkpoint")]
+    [True, True, True, True]
+    >>> [_is_local(path) for path in ("s3a://bucket/checkpoint", "dbfs:/mnt/checkpoint")]
+    [False, False]
+    """
+    found = _SCHEME.match(path)
+    return found is None or found[1].lower() == LOCAL
 
 
 def shares_files(session: SparkSession, place: Place) -> bool:
