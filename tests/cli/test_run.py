@@ -18,6 +18,7 @@ from pipeline_files import ROWS, given, python_file, require_one_message, toml_f
 import slackwater as sw
 from slackwater.cli.main import main
 from slackwater.cli.row_files import json_lines
+from slackwater.progress.clock import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +162,18 @@ def test_toml_says_all_that_its_table_has(capsys: pytest.CaptureFixture[str]) ->
     assert main(["explain", toml_file(ordered)]) == 2
 
 
+def test_paths_in_toml_are_seen_from_the_file() -> None:
+    """Wherever the command is given; what the command line says goes first."""
+    Path("below").mkdir()
+    text = '[source]\npath = "../rows.parquet"\ntime = "at"\n[output]\nmain = "out.csv"\nformat = "csv"\n'
+    Path("below/q.toml").write_text(text)
+    assert main(["run", "below/q.toml"]) == 0
+    assert main(["run", "below/q.toml", "--output", "out.csv"]) == 0
+    assert Path("below/out.csv").read_bytes() == Path("out.csv").read_bytes()
+    Path("below/q.toml").write_text(text.replace("out.csv", "-"))
+    assert main(["run", "below/q.toml"]) == 0
+
+
 def test_explain_shows_the_plan_and_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """As the runner would run it; no rows are read."""
     file = python_file("""
@@ -218,8 +231,10 @@ def test_ctrl_c_stops_a_run_between_two_steps(output: str, folder: Path) -> None
             assert [json.loads(process.stdout.readline())["at"] for _ in range(3)] == [1, 3, 5]
         else:
             partial = Path(f"{output}.partial")
+            patience = Deadline(60)
             while not partial.exists() or partial.stat().st_size == 0:
                 assert process.poll() is None
+                assert not patience.has_come
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT

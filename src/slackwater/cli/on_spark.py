@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import slackwater as sw
@@ -57,7 +58,13 @@ class Choices(NamedTuple):
         if self.every is not None:
             trigger = {"processingTime": f"{as_duration(self.every, calendar=True) // 1_000} milliseconds"}
         at_end = "flush" if self.flush else None
-        return {"trigger": trigger, "at_end": at_end, "shards": self.shards, "metrics": self.metrics, "name": self.name}
+        return {
+            "trigger": trigger,
+            "at_end": at_end,
+            "shards": self.shards,
+            "metrics": self.metrics and _from_the_root(self.metrics),
+            "name": self.name,
+        }
 
 
 def run_on_spark(file: str, arguments: Sequence[str], places: Places, choices: Choices, *, quiet: bool) -> None:
@@ -71,7 +78,7 @@ def run_on_spark(file: str, arguments: Sequence[str], places: Places, choices: C
         checkpoint = _checkpoint(found)
         if stop.asked:
             raise KeyboardInterrupt
-        query = sw.start_together(outputs, checkpoint=checkpoint, **diverted, **options)
+        query = sw.start_together(outputs, checkpoint=_from_the_root(checkpoint), **diverted, **options)
         if not quiet:
             note(f"query {query.spark.name or query.id} runs, with its checkpoint in {checkpoint}")
         with Display(None, quiet=quiet, seconds=_SHOW_AGAIN) as display:
@@ -147,7 +154,12 @@ def _diverted(pipeline: Pipeline, places: Places) -> dict[str, Any]:
 
 def _folder(place: str, form: str | None) -> sw.FolderSink:
     name, options = _FORMATS[form or "parquet"]
-    return sw.FolderSink(place, format=name, options=options)
+    return sw.FolderSink(_from_the_root(place), format=name, options=options)
+
+
+def _from_the_root(place: str) -> str:
+    """A place as it is called from everywhere: Java need not be where this process is."""
+    return place if "://" in place else str(Path(place).absolute())
 
 
 def _checkpoint(places: Places) -> str:

@@ -84,12 +84,12 @@ def _status(checkpoint: Path) -> Status | None:
 def _stream(session: SparkSession) -> sw.OrderedStream:
     frame = session.readStream.schema("landed long, who string, at long").parquet(str(Path("in").absolute()))
     rows = sw.stream(frame, time="at", origin="who", arrived="landed", name="tides")
-    return rows.sort(bounds=sw.Bounds.in_order())
+    return rows.sort(bounds=sw.Bounds.in_order() & sw.Bounds.lull(100))
 
 
 def _start(session: SparkSession, **options: Any) -> sw.SparkQuery:
-    places: dict[str, Any] = {"checkpoint": "checkpoint", "main": "rows", "late": "late", "shards": 1}
-    return _stream(session).start(**{**places, **options})
+    places: dict[str, Any] = {name: str(Path(name).absolute()) for name in ("checkpoint", "main", "late")}
+    return _stream(session).start(**{**places, "shards": 1, **options})
 
 
 def test_the_checkpoint_says_what_the_query_says(
@@ -145,7 +145,7 @@ def test_a_status_that_cannot_be_written_stops_nobody(
     monkeypatch.setattr(LocalFiles, "replace", full)
     query = _start(session, trigger={"availableNow": True}, at_end="flush")
     assert query.wait()
-    assert pq.read_table("rows", columns=["at"])["at"].to_pylist() == [3, 5, 14]
+    assert pq.read_table("main", columns=["at"])["at"].to_pylist() == [3, 5, 14]
     assert main(["why", "checkpoint"]) == 2
     assert not list(folder.glob("checkpoint/_slackwater/*status*"))
 
@@ -199,6 +199,7 @@ tumbling = 10
 [sort]
 late = "drop"
 bounds.in_order = true
+bounds.lull = 100
 [aggregates]
 n = "count()"
 [output]
@@ -206,10 +207,13 @@ main = "answers"
 """
 
 _PYTHON = """
+from pathlib import Path
 import slackwater as sw
 
+HERE = str(Path("in").absolute())
+
 def pipeline(spark, patience):
-    rows = sw.stream(sw.parquet_files(spark, "in"), time="at", name="tides")
+    rows = sw.stream(sw.parquet_files(spark, HERE), time="at", name="tides")
     return {"rows": rows.sort(patience=int(patience)), "counts": rows.tumbling(10).sort(5).aggregate(n=sw.count())}
 """
 
@@ -283,7 +287,9 @@ def test_a_mistake_is_one_message(session: SparkSession, mistake: str, capsys: p
     assert not session.streams.active
 
 
-def test_streams_of_the_other_runner_are_named(session: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_streams_of_the_other_runner_are_named(
+    session: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With what to do; and frames that end, which no query reads."""
     del session
     file = Path("p.py")
@@ -291,23 +297,26 @@ def test_streams_of_the_other_runner_are_named(session: SparkSession, capsys: py
     file.write_text(f"{head}return sw.stream('in', time='at')\n")
     assert main(["run", "p.py", "--runner=spark", "--output=out"]) == 2
     assert "say --runner in-process" in capsys.readouterr().err
-    file.write_text(f"{head}return sw.stream(spark.read.parquet('in'), time='at')\n")
+    frame = f"spark.read.parquet('{folder}/in')"
+    file.write_text(f"{head}return sw.stream({frame}, time='at')\n")
     assert main(["run", "p.py", "--runner=spark", "--output=out"]) == 2
     assert "reads streaming DataFrames" in capsys.readouterr().err
     file.write_text(
         "import slackwater as sw\nfrom pyspark.sql import SparkSession\ndef pipeline():\n"
         "    spark = SparkSession.getActiveSession()\n"
-        "    return sw.stream(spark.read.parquet('in'), time='at')\n"
+        f"    return sw.stream({frame}, time='at')\n"
     )
     assert main(["run", "p.py"]) == 2
     assert "say --runner spark" in capsys.readouterr().err
 
 
-def test_toml_reads_folders_of_csv_and_json_on_spark(session: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_toml_reads_folders_of_csv_and_json_on_spark(
+    session: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By the columns that are written, or those that the files have; a single file is refused."""
-    rows = session.read.parquet("in")
-    rows.write.csv("csv", header=True)
-    rows.write.json("json")
+    rows = session.read.parquet(str(folder / "in"))
+    rows.write.csv(str(folder / "csv"), header=True)
+    rows.write.json(str(folder / "json"))
     for place in ("csv", "json"):
         columns = 'columns = "at long, landed long, who string"\n' if place == "json" else ""
         Path("p.toml").write_text(_TOML.replace('"in"', f'"{place}"').replace('time = "at"', f'{columns}time = "at"'))
