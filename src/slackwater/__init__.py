@@ -21,6 +21,7 @@ from slackwater.policies.release import Release
 from slackwater.profiling.profile import StreamProfile, profile
 from slackwater.progress.clock import Clock, ManualClock, SystemClock
 from slackwater.progress.instants import BEGINNING, FOREVER
+from slackwater.runners.control import AskedRecord, Control
 from slackwater.runners.in_process.progress import Progress
 from slackwater.runners.in_process.replica_status import ReplicaStanding
 from slackwater.runners.result import Counters, Result
@@ -66,10 +67,12 @@ __all__ = [
     "FOREVER",
     "Aggregate",
     "Agreement",
+    "AskedRecord",
     "BandsByOrigin",
     "Bound",
     "Bounds",
     "Clock",
+    "Control",
     "Counters",
     "DisorderProfile",
     "DisorderedStream",

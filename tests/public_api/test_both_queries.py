@@ -10,7 +10,9 @@ import pytest
 import slackwater as sw
 from slackwater.errors import PlanError
 
-_SHARED = {"active", "close", "counters", "finished", "progress", "prometheus", "stop", "wait", "work", "why"}
+_SHARED = {
+    *("active", "close", "control", "counters", "finished", "progress", "prometheus", "stop", "wait", "work", "why"),
+}
 _ATTRIBUTES = {"spark", "id"}
 """What a query on Spark has that is set when it is made."""
 

@@ -55,6 +55,7 @@ _NOT_FOR_USERS = {
     "Function": "made by functions that have names",
     "FileOpener": "what a file system that users name becomes",
     "Replica": "in signatures a stream of any kind; the class of the name is a part of a merge",
+    "ControlFolder": "where a query on Spark finds what it is asked",
     "FileSourceOptions": "the names of Spark's options, for type checkers",
     **dict.fromkeys(("DeltaSourceOptions", "JetStreamOptions"), "the names of a source's options, for type checkers"),
     **dict.fromkeys(("DeltaReader", "EndingReader", "JetStreamReader", "TableLog"), "what Spark asks a source for"),

@@ -19,7 +19,7 @@ import slackwater as sw
 from slackwater.errors import SlackwaterError
 from slackwater.plan.node import SideOutput, SourceNode, walk
 from slackwater.plan.rewrites.optimizer import optimized_in_process
-from slackwater.runners.spark.runner import plan_of, refuse_lost_rows
+from slackwater.runners.spark.runner import plan_of, refuse_coming_and_going, refuse_lost_rows
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from features import Make
 
     from slackwater.plan.node import Node
+    from slackwater.runners.spark.planning.shard_plan import ShardPlan
 
 PAGE = Path(__file__).parents[2] / "docs" / "runners.md"
 
@@ -43,8 +44,8 @@ checks that it is current. *Streaming* is `start()` on streaming DataFrames, *en
 end: both run the same plan in the same shards, and both run over Spark Connect as on a classic session, as the equality
 tests show. Shards are as many as asked for where columns decide which of them a row goes to, and one where none do.
 What a stream that is revised sends is written as changes, with a `sequence` that puts them in order
-(docs/decisions/0057). Only in process: live sources (`PushSource`), a `Query` that is driven by hand, snapshots of it,
-and replicas that are attached to it.
+(docs/decisions/0057). Only in process: live sources (`PushSource`), a `Query` that is driven by hand, snapshots of it.
+Replicas that come and go do so there at once; on Spark by control records, `start(control=True)`.
 
 | feature | steps | in process | Spark, streaming | Spark, ends | with `timeout=` | shards |
 |---|---|---|---|---|---|---|
@@ -120,10 +121,16 @@ def _answer(name: str, make: Make, schema: pa.Schema) -> Answer:
         _steps(_roots_of_either(make, schema)),
         in_process,
         streaming,
-        _why_not(lambda: refuse_lost_rows(plan_of(ending()[:1], _SHARDS))),
+        _why_not(lambda: _refuse_ending(plan_of(ending()[:1], _SHARDS))),
         None if streaming else _why_not(lambda: IdleTimeout.in_plan(plan_of(live(), _SHARDS), _SECOND)),
         "" if streaming else _shards(live()),
     )
+
+
+def _refuse_ending(plan: ShardPlan) -> None:
+    """Refuse what to_spark() would."""
+    refuse_lost_rows(plan)
+    refuse_coming_and_going(plan, "start() it with control=True, or let all replicas take part")
 
 
 def _live(schema: pa.Schema) -> list[sw.PushSource]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from cyclopts import App, CycloptsError
 
 import slackwater
+from slackwater.cli.control_command import control_command
 from slackwater.cli.explain_command import explain_command
 from slackwater.cli.profile_command import profile_command
 from slackwater.cli.rescale_command import rescale_command
@@ -37,6 +38,7 @@ app = App(
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )
+app.command(control_command, name="control")
 app.command(run_command, name="run")
 app.command(explain_command, name="explain")
 app.command(why_command, name="why")

@@ -32,6 +32,7 @@ from slackwater.kernels.progress.split_by_lateness import NEVER, NO_GRID, Stretc
 from slackwater.operators.emission import LATE, NOTHING, Emission, band_output
 from slackwater.operators.late_rows import LateRows
 from slackwater.operators.operator import Operator
+from slackwater.operators.steered import Steered
 from slackwater.operators.stream_progress import insert_only
 from slackwater.operators.why import Grounds, Why
 from slackwater.policies.cadence import Cadence, CadenceUnit
@@ -82,7 +83,7 @@ class PunctuateState:
     """How many rows were moved to the bound they had missed."""
 
 
-class PunctuateOperator(Operator[PunctuateState]):
+class PunctuateOperator(Operator[PunctuateState], Steered):
     """Punctuates one band per patience. Patiences rise strictly; band 0, the least patient, is the main output.
 
     `windows` are those that rows are given next, or have been given. `event_count_column` names the column with
@@ -229,9 +230,46 @@ class PunctuateOperator(Operator[PunctuateState]):
         bounds = [
             (self._bound(before, patience), self._bound(state, patience)) for patience in self._patiences.tolist()
         ]
-        of_rows = EventBatch.inserts(self._schema.no_rows, _NO_ROWS)
-        none = of_rows if self._preaggregate is None else self._preaggregate.no_groups
-        return _emission([(none.punctuation(now) if now > then else none,) for then, now in bounds])
+        return _emission([(self._nothing.punctuation(now) if now > then else self._nothing,) for then, now in bounds])
+
+    @property
+    def _nothing(self) -> EventBatch:
+        """What bands get where no row came."""
+        no_rows = EventBatch.inserts(self._schema.no_rows, _NO_ROWS)
+        return no_rows if self._preaggregate is None else self._preaggregate.no_groups
+
+    # ---- steered from outside ---------------------------------------------------------------------------------------
+
+    def reached(self) -> Instant:
+        """Up to where the most patient band is punctuated."""
+        return self.in_time_from()
+
+    @property
+    def patience(self) -> Duration | None:
+        """How long rows are waited for, where there is one band, and not only punctuations count."""
+        return int(self._patiences[0]) if len(self._patiences) == 1 and self._patiences[0] < FOREVER else None
+
+    def wait_as_before(self, patience: Duration) -> None:
+        """Go on with a patience that was taken in an earlier life."""
+        self._patiences = np.array([patience], dtype=np.int64)
+
+    def wait_for(self, patience: Duration) -> Emission:
+        """Take another patience from now on; what is punctuated stays punctuated, however long it is.
+
+        >>> import slackwater as sw
+        >>> node = sw.stream([{"at": 1}], time="at").sort(patience=9, every=sw.Every.rows(1)).node.input
+        >>> operator = node.build("punctuate#1")
+        >>> _ = operator.advance_high_water(10)
+        >>> [batch.last_punctuation() for batch in operator.wait_for(3).batches], operator.wait_for(5).batches
+        ([7], ())
+        """
+        assert self.patience is not None, "bands have several, and punctuations none"
+        before, state = self.reached(), self._state
+        reached = within_int64(state.punctuated_high_water - self.patience)
+        self._state = replace(state, complete_before=max(state.complete_before, reached))
+        self.wait_as_before(patience)
+        now = self.reached()
+        return _emission([(self._nothing.punctuation(now) if now > before else self._nothing,)])
 
     def punctuate(self, bound: Instant) -> Emission:
         """Punctuate every band at a bound, whatever its patience, where that is further than its last punctuation.

@@ -18,14 +18,14 @@ from slackwater.plan.traits import PunctuationUse, Traits
 from slackwater.policies.punctuations import When
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from slackwater.events.schema import EventSchema
     from slackwater.operators.operator import Operator
     from slackwater.plan.feed import Feed
     from slackwater.plan.properties import Properties
     from slackwater.policies.punctuations import Punctuations
-    from slackwater.progress.instants import Duration
+    from slackwater.progress.instants import Duration, Instant
 
     Names: TypeAlias = frozenset[str]
     """Names of payload columns."""
@@ -124,6 +124,10 @@ class Node(ABC):
     def holds_back(self) -> Duration:
         """How far past the newest time the step may hold back what it sends, beside what it waits for."""
         return 0
+
+    def lets_go(self, newest: Instant) -> Instant:
+        """Up to where its input must be complete that nothing is held which has come until then."""
+        return newest + 1
 
     def longest_wait(self, output: OutputName | None = None) -> Duration | None:  # noqa: ARG002 - most have one output
         """How long late rows were waited for, by the time rows come to an output; None if nobody chose."""
@@ -324,6 +328,13 @@ def _walk(roots: Iterable[Node], inputs_of: Callable[[Node], tuple[Node, ...]]) 
 
     for root in roots:
         yield from visit(root)
+
+
+def let_go_by(steps: Sequence[Node], newest: Instant) -> Instant:
+    """The same of steps that follow each other: each must be complete as far as the next one needs it."""
+    for step in reversed(steps):
+        newest = step.lets_go(newest) - 1
+    return newest + 1
 
 
 def name_steps(*roots: Node) -> dict[Node, str]:

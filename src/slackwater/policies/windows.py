@@ -49,10 +49,23 @@ class Window(ABC):
         """How many windows contain each event; None when it is always one."""
         return None
 
+    def closed_behind(self, newest: Instant) -> Instant:
+        """Up to where events must be complete that every window is which an event until then may be in.
+
+        >>> Tumbling(10).closed_behind(25), Sliding(10).closed_behind(25), Hopping(10, 4).closed_behind(25)
+        (30, 35, 34)
+        """
+        return _on_grid(newest, self.apart, self.starts_at) + self.size
+
     @property
     def apart(self) -> Duration:
         """How far the starts of the windows of one event are apart."""
         return self.size
+
+    @property
+    def starts_at(self) -> Instant:
+        """A time at which some window starts."""
+        return 0
 
     def punctuations(self, complete_before: NDArray[np.int64]) -> NDArray[np.int64]:
         """The greatest punctuations that hold after the window, given those before it; they never go back.
@@ -87,6 +100,11 @@ class Tumbling(Window):
     """
 
     offset: Duration = 0
+
+    @property
+    def starts_at(self) -> Instant:
+        """The offset."""
+        return self.offset
 
     def back(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """How long each event is past the start of its window."""
@@ -138,6 +156,11 @@ class Hopping(Window):
         """One hop."""
         return self.hop
 
+    @property
+    def starts_at(self) -> Instant:
+        """The offset."""
+        return self.offset
+
     def done_before(self, bound: Instant) -> Instant:
         """The start of the first window that ends past the bound; those of later windows are not sooner."""
         return within_int64(_on_grid(bound - self.size, self.hop, self.offset) + self.hop)
@@ -166,6 +189,10 @@ class Sliding(Window):
     def done_before(self, bound: Instant) -> Instant:
         """The first event whose window ends past the bound."""
         return within_int64(bound - self.size + 1)
+
+    def closed_behind(self, newest: Instant) -> Instant:
+        """The end of the window that the newest event starts."""
+        return newest + self.size
 
 
 def _on_grid(time: int, size: Duration, offset: Duration) -> int:

@@ -152,10 +152,10 @@ class OperatorGraph:
             for output, batch in emission.side:
                 self.put(step.side[output], batch)
 
-    def steps_behind(self, step: Step) -> list[Step]:
-        """All steps that what a step sends may come to, in the order of the plan."""
+    def steps_behind(self, producer: Output) -> list[Step]:
+        """All steps that what somebody puts out may come to, in the order of the plan."""
         found: set[Step] = set()
-        ahead = [step]
+        ahead: list[Output] = [producer]
         while ahead:
             for output in ahead.pop().outputs:
                 ahead += [arc.consumer for arc in output.arcs if arc.consumer not in found]

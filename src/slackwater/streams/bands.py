@@ -130,6 +130,7 @@ class Bands(Sequence[StreamT]):
         name: str | None = None,
         shards: int | None = None,
         rescale: bool = False,
+        control: bool | None = None,
         memory: int | str | None = None,
         chunk_rows: int | None = None,
     ) -> SparkQuery:
@@ -175,6 +176,7 @@ class Bands(Sequence[StreamT]):
             name=name,
             shards=shards,
             rescale=rescale,
+            control=control,
             memory=memory,
             chunk_rows=chunk_rows,
         )

@@ -37,6 +37,7 @@ def start_together(
     name: str | None = None,
     shards: int | None = None,
     rescale: bool = False,
+    control: bool | None = None,
     memory: int | str | None = None,
     chunk_rows: int | None = None,
 ) -> SparkQuery:
@@ -73,6 +74,7 @@ def start_together(
         name=name,
         shards=shards,
         rescale=rescale,
+        control=control,
         memory=memory,
         chunk_rows=chunk_rows,
     )

@@ -19,6 +19,7 @@ from slackwater.runners.in_process.runner import BATCH_ROWS, BUFFER_LIMIT, InPro
 from slackwater.runners.prometheus import prometheus_text
 from slackwater.runners.result import Result
 from slackwater.streams.diverted_rows import diverted_streams, require_diverted_rows_taken
+from slackwater.streams.query_control import QueryControl
 from slackwater.streams.sinks import TableSink
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from slackwater.operators.why import Why
     from slackwater.plan.node import Node
     from slackwater.progress.instants import Instant
+    from slackwater.runners.control import Control
     from slackwater.runners.in_process.progress import Progress
     from slackwater.runners.in_process.replica_status import ReplicaStanding
     from slackwater.runners.result import Counters
@@ -48,8 +50,9 @@ class Query:
 
     It says the same as `SparkQuery` with the same words: `work()` does what can be done now, `wait()` goes on until it
     has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()`,
-    `counters()`, `why()` and `prometheus()` show how it stands. Only on Spark are there `spark` and `id`, the handle
-    and the mark of a query that runs elsewhere, and `last_micro_batch`: in process rows go on as they come.
+    `counters()`, `why()` and `prometheus()` show how it stands, and `control` is what can be asked of it. Only on Spark
+    are there `spark` and `id`, the handle and the mark of a query that runs elsewhere, and `last_micro_batch`: in
+    process rows go on as they come.
 
     `on_late` takes the rows that come too late, `on_left_out` those that a merge of replicas leaves out. A plan that
     diverts such rows must have it, or a stream that reads them, such as `stream.late`. `batch_rows` are taken from a
@@ -85,6 +88,7 @@ class Query:
         self._runner = InProcessRunner(
             wired, clock or SystemClock(), batch_rows=batch_rows, buffer_limit=buffer_limit, resume=resume
         )
+        self._control = QueryControl(self._runner)
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "active" if self.active else "stopped" if self._stopped else "failed"
@@ -266,6 +270,25 @@ class Query:
         slackwater_step_held_rows{query="clicks",step="sort#1"} 1
         """
         return prometheus_text(self.progress(), self.counters(), self.why(), labels or {})
+
+    @property
+    def control(self) -> Control:
+        """What can be asked of it while it runs, between two steps: see `Control`.
+
+        It is what a snapshot remembers, but for the texts of earlier records.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> source = sw.PushSource({"at": pa.int64()})
+        >>> ordered = sw.stream(source, time="at").sort(patience=5)
+        >>> query = ordered.open(lambda rows: print(rows["at"].to_pylist()), on_late=print)
+        >>> source.push([{"at": 3}, {"at": 1}, {"at": 7}])
+        >>> query.work()
+        [1]
+        >>> query.control.flush()
+        [3, 7]
+        1
+        """
+        return self._control
 
     def attach(self, replica: Stream, *, complete_from: Moment, instead_of: Stream | None = None) -> None:
         """Listen to a replica of a merge, from the next step on.

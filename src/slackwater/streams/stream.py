@@ -260,6 +260,7 @@ class Stream:
         name: str | None = None,
         shards: int | None = None,
         rescale: bool = False,
+        control: bool | None = None,
         memory: int | str | None = None,
         chunk_rows: int | None = None,
     ) -> SparkQuery:
@@ -297,6 +298,9 @@ class Stream:
           core there is now. What is held goes where it belongs then, before the query goes on; where the number is the
           same nothing is done. A step whose memory cannot be parted yet is refused: it names itself. So is `timeout`.
           The command `slackwater rescale CHECKPOINT --shards 8` has the next start do so that does not say `shards`.
+        - `control`: whether somebody may ask things of the query while it runs, by `query.control` and the command
+          `slackwater control`: to pause a source, to take another patience, to let out what is held. It is chosen with
+          the checkpoint, for good.
         - `memory`: how much rows may take that wait for their turn in the sorts of a shard, such as "256MB"; without it
           512 MiB, or a sixteenth of what `spark.executor.pyspark.memory` leaves a worker, if that is less. Beyond it
           rows are spilled to the state store, in order, and come back when they are due. explain(runner="spark") says
@@ -335,6 +339,7 @@ class Stream:
             name=name,
             shards=shards,
             rescale=rescale,
+            control=control,
             memory=memory,
             chunk_rows=chunk_rows,
         )

@@ -34,4 +34,12 @@ def test_what_is_started_on_spark_has_an_example() -> None:
     names = {example.name.rpartition(".")[2] for example in _EXAMPLES}
     on_streams = {"delta_table", "jetstream", "parquet_files", "start", "start_together", "to_spark"}
     sinks = {"DeltaSink", "FolderSink", "PostgresSink"}
-    assert names == sinks | {"QueryListener", "SparkQuery", "prometheus", "tasks_allowed", "why", *on_streams}
+    assert names == sinks | {
+        "QueryListener",
+        "SparkQuery",
+        "control",
+        "prometheus",
+        "tasks_allowed",
+        "why",
+        *on_streams,
+    }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 import slackwater as sw
+from slackwater.errors import PlanError
 from slackwater.operators.emission import LATE, LEFT_OUT
 from slackwater.plan.node import SideOutput, SourceNode, diverting_steps, walk
 from slackwater.progress.instants import FOREVER
@@ -20,15 +22,15 @@ from slackwater.runners.spark.shard.shard import Shard
 from slackwater.runners.spark.shard.shard_state import codec_of
 from slackwater.runners.spark.state.segment_store import Head, SegmentsInMemory, SegmentStore
 from slackwater.runners.spark.wire.late_bounds import LateBounds
-from slackwater.runners.spark.wire.packed_rows import CLOCK
+from slackwater.runners.spark.wire.packed_rows import CLOCK, CONTROL, PackedRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from random import Random
 
+    from slackwater.runners.control_records import ControlRecord
     from slackwater.runners.snapshot import Snapshot
     from slackwater.runners.spark.input.pack import Pack
-    from slackwater.runners.spark.wire.packed_rows import PackedRow
 
     Planned: TypeAlias = Callable[[list[sw.DisorderedStream]], Sequence[Any]]
 
@@ -64,8 +66,16 @@ def sources_of_late_rows(streams: Sequence[Any]) -> list[str]:
     return [next(node.name for node in walk(step) if isinstance(node, SourceNode)) for step in steps]
 
 
-def in_process(planned: Planned, cuts: Sequence[Sequence[pa.Table]], **columns: Any) -> Iterator[Round]:
-    """What comes out in process with each round of cuts, and then with the flush; `columns` say more of the sources."""
+def in_process(
+    planned: Planned,
+    cuts: Sequence[Sequence[pa.Table]],
+    asked: Sequence[Sequence[ControlRecord]] = (),
+    **columns: Any,
+) -> Iterator[Round]:
+    """What comes out in process with each round of cuts, and then with the flush.
+
+    What is `asked` is applied behind the rows of its round, unless it is refused. `columns` are those of all streams.
+    """
     sources = [sw.PushSource(tables[0].schema, name=f"source {number}") for number, tables in enumerate(cuts)]
     outputs = all_outputs(planned([sw.stream(source, time="at", **columns) for source in sources]))
     given: Round = {output: [] for output in outputs}
@@ -74,11 +84,14 @@ def in_process(planned: Planned, cuts: Sequence[Sequence[pa.Table]], **columns: 
         return lambda rows: given[output].extend(rows.to_pylist())
 
     with sw.Query([(stream, binding(output)) for output, stream in outputs.items()], clock=sw.ManualClock()) as query:
-        for turn in zip(*cuts, strict=True):
+        for number, turn in enumerate(zip(*cuts, strict=True)):
             for source, rows in zip(sources, turn, strict=True):
                 if rows.num_rows:
                     source.push(rows.combine_chunks())
             query.work()
+            for record in asked[number] if asked else ():
+                with suppress(PlanError):
+                    query._runner.apply(record)
             yield _taken(given)
         for source in sources:
             source.close()
@@ -93,10 +106,10 @@ def _taken(given: Round) -> Round:
     return taken
 
 
-def shard_plan(planned: Planned, schemas: Sequence[pa.Schema], shards: int) -> ShardPlan:
+def shard_plan(planned: Planned, schemas: Sequence[pa.Schema], shards: int, **columns: str) -> ShardPlan:
     """The plan that shards run."""
     sources = [sw.PushSource(schema, name=f"source {number}") for number, schema in enumerate(schemas)]
-    outputs = all_outputs(planned([sw.stream(source, time="at") for source in sources]))
+    outputs = all_outputs(planned([sw.stream(source, time="at", **columns) for source in sources]))  # type: ignore[arg-type]
     return ShardPlan.of({output: stream.node for output, stream in outputs.items()}, shards)
 
 
@@ -161,8 +174,26 @@ def _stored(plan: ShardPlan, snapshot: Snapshot) -> Snapshot:
     return Segments().stored(shard)
 
 
+def _arrived(
+    shards: Iterable[int], packed: Sequence[PackedRow], asked: Sequence[ControlRecord], rng: Random
+) -> dict[int, Arrivals]:
+    """What comes to each shard, in some order: a shuffle keeps none. What is asked comes to all."""
+    texts = [record.as_text().encode() for record in asked]
+    rows = [*packed, *(PackedRow(key, -1, 0, CONTROL, 0, 0, text) for key in shards for text in texts)]
+    arrivals = {key: Arrivals() for key in shards}
+    for row in rng.sample(rows, len(rows)):
+        arrivals[row.shard].add(row)
+    return arrivals
+
+
 def in_shards(
-    plan: ShardPlan, cuts: Sequence[Sequence[pa.Table]], rng: Random, *, store: bool, later: Sequence[ShardPlan] = ()
+    plan: ShardPlan,
+    cuts: Sequence[Sequence[pa.Table]],
+    rng: Random,
+    *,
+    store: bool,
+    later: Sequence[ShardPlan] = (),
+    asked: Sequence[Sequence[ControlRecord]] = (),
 ) -> Iterator[Round]:
     """The same, from shards; between two rounds each is stored and made anew, if it is to be.
 
@@ -176,10 +207,8 @@ def in_shards(
     given: Round = {output: [] for output in plan.outputs}
     bounds = LateBounds("", plan.shards, len(plan.pipelines), is_new=True)
     for number, turn in enumerate(zip(*cuts, strict=True)):
-        arrivals = {key: Arrivals() for key in shards}
         packed = packed_by_tasks(plan, turn, rng, bounds.known_in(number))
-        for row in rng.sample(packed, len(packed)):  # a shuffle keeps no order
-            arrivals[row.shard].add(row)
+        arrivals = _arrived(shards, packed, asked[number] if asked else (), rng)
         for key, shard in shards.items():
             for output, released in shard.on_micro_batch(arrivals[key]):
                 given[output] += released.to_pylist()

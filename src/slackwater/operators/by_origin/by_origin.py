@@ -31,6 +31,7 @@ from slackwater.operators.heartbeats.heartbeats import HeartbeatsOperator, Heart
 from slackwater.operators.heartbeats.tables import HeartbeatState
 from slackwater.operators.late_rows import LateRows
 from slackwater.operators.operator import Operator
+from slackwater.operators.steered import WaitsForSources
 from slackwater.operators.why import SHOWN_ORIGINS, OriginWhy
 from slackwater.policies.late import LateAction
 from slackwater.progress.instants import BEGINNING, FOREVER
@@ -84,7 +85,7 @@ class ByOriginState:
     held: Any
 
 
-class ByOriginOperator(Operator[ByOriginState]):
+class ByOriginOperator(Operator[ByOriginState], WaitsForSources):
     """Follows arrivals, finds late rows, and releases the others when their own source lets it."""
 
     __slots__ = (
@@ -203,8 +204,8 @@ class ByOriginOperator(Operator[ByOriginState]):
             generator.begin(tick)
 
     def _complete_before_of(self, heartbeats: Times) -> Times:
-        """Up to where rows, or whole windows of them, are complete by heartbeats."""
-        return self._on_grid(complete_before_of(heartbeats))
+        """Up to where rows, or whole windows of them, are complete by heartbeats, or by a punctuation of the input."""
+        return self._on_grid(np.maximum(complete_before_of(heartbeats), self._complete_before))
 
     def _treat_late(self, rows: EventBatch, late: Times, bounds: Times) -> list[tuple[OutputName, EventBatch]]:
         if self._settings.late.action is LateAction.REFUSED:
@@ -262,6 +263,48 @@ class ByOriginOperator(Operator[ByOriginState]):
     def idle_waiting_on(self) -> Port | None:
         """The input, while anything is held: a punctuation may release it though no row comes."""
         return 0 if self.buffered() else None
+
+    # ---- steered from outside ----------------------------------------------------------------------------------------
+
+    def reached(self) -> Instant:
+        """Up to where all sources are complete, for the last band."""
+        return self._punctuation(len(self._generators) - 1)
+
+    def punctuate(self, bound: Instant) -> Emission:
+        """Release what is before a bound, of every source and in every band, and punctuate there."""
+        self._complete_before = max(self._complete_before, bound)
+        return self._with_side()
+
+    def knows(self, source: str) -> bool:
+        """Whether it has a source of that name."""
+        return self._beats.knows(source)
+
+    def lags(self, source: str) -> bool:
+        """Whether a source is complete less far than all that are waited for."""
+        return self._beats.lags(source)
+
+    def leave_out(self, source: str) -> Emission:
+        """Wait for a source no longer; its own rows go on as far as all others together."""
+        for generator in self._generators:
+            generator.leave_out(self._place_in(generator, source))
+        return self._with_side()
+
+    def wait_for_again(self, source: str) -> None:
+        """Wait for a source as bounds say."""
+        for generator in self._generators:
+            generator.wait_for_again(self._place_in(generator, source))
+
+    def go_on_without(self) -> Emission:
+        """Where nobody is left to be waited for: release all that is not newer than the newest row."""
+        for generator in self._generators:
+            generator.go_on_without()
+        return self._with_side()
+
+    def _place_in(self, generator: HeartbeatGenerator, source: str) -> int:
+        place = self._beats.place_called(source)
+        assert place is not None, source
+        generator.places_of(self._beats.generator.names[len(generator.names) :])
+        return place
 
     # ---- looking at it -----------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from slackwater.kernels.progress.follow_instant import follow_instant
 from slackwater.kernels.progress.follow_statistics import follow_statistics
 from slackwater.kernels.progress.replay_arrivals import Replayed, replay_arrivals
 from slackwater.kernels.progress.ticks import evaluate_declared
+from slackwater.operators.heartbeats.left_out_sources import LeavesSourcesOut
 from slackwater.operators.heartbeats.tables import HeartbeatState, Tables
 from slackwater.progress.instants import BEGINNING, FOREVER
 from slackwater.progress.saturating import later
@@ -76,7 +77,7 @@ class Binding:
     """The tick in which it came, if the sender has not come further since."""
 
 
-class HeartbeatGenerator:
+class HeartbeatGenerator(LeavesSourcesOut):
     """Follows the arrivals of a stream.
 
     >>> from slackwater.policies.bound import Bound, Units
@@ -103,7 +104,7 @@ class HeartbeatGenerator:
         self._named = {str(name) if rules.fleets else key(name): name for name in rules.named}
         self._fleet_of = {key(member): str(fleet) for member, fleet in rules.fleets}
         self._tables = Tables(rules, grid)
-        self._tables.set_up(kernel.UNSEEN, rules, _NOBODY, kernel.ALWAYS if rules.covers_unseen else kernel.NEVER)
+        self._tables.set_up(kernel.UNSEEN, rules, _NOBODY, self.waits_by_rules(kernel.UNSEEN))
         self.names: list[Hashable | None] = [None]
         self._places: dict[Hashable, int] = {}
         self.places_of(list(self._named) if resume is None else resume.names)
@@ -138,6 +139,12 @@ class HeartbeatGenerator:
         if not self._rules.waits_for(known):
             return kernel.NEVER
         return kernel.FROM_FIRST_ROW if known is _NOBODY or self._rules.as_seen else kernel.ALWAYS
+
+    def waits_by_rules(self, place: int) -> int:
+        """From when on rules wait for the source in a place: never, always, or from its first row on."""
+        if place == kernel.UNSEEN:
+            return kernel.ALWAYS if self._rules.covers_unseen else kernel.NEVER
+        return self._waited_for(self._named.get(self.names[place], _NOBODY))
 
     # ---- what arrives, and when -----------------------------------------------------------------------------------
 

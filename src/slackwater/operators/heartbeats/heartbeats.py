@@ -32,6 +32,7 @@ from slackwater.operators.heartbeats.tables import HeartbeatState
 from slackwater.operators.late_rows import schema_with_bound
 from slackwater.operators.operator import Operator
 from slackwater.operators.replicas.replica_names import ReplicaNames
+from slackwater.operators.steered import WaitsForSources
 from slackwater.operators.why import BrokenBounds, Grounds, Why
 from slackwater.progress.instants import BEGINNING, FOREVER, format_duration
 from slackwater.progress.saturating import later, within_int64
@@ -117,7 +118,7 @@ class Arrivals(NamedTuple):
     """The place of the source of each row."""
 
 
-class HeartbeatsOperator(Operator[HeartbeatsState]):
+class HeartbeatsOperator(Operator[HeartbeatsState], WaitsForSources):
     """Follows the arrivals of a stream, and punctuates it as far as bounds let it."""
 
     __slots__ = (
@@ -284,12 +285,59 @@ class HeartbeatsOperator(Operator[HeartbeatsState]):
 
     def on_wake(self, now: Instant) -> Emission:
         """Punctuate as far as silence until now lets the stream be complete."""
-        reached = np.array([self._generator.advance(now // self._settings.grid)])
-        return self._emission(EventBatch.inserts(self._schema.no_rows, _NOWHERE), _AT_THE_START, reached, ())
+        return self.punctuate(self._generator.advance(now // self._settings.grid))
 
     def on_end(self, port: Port) -> Emission:  # noqa: ARG002 - there is one input
         """Release nothing: nothing was held."""
         return NOTHING
+
+    # ---- steered from outside ---------------------------------------------------------------------------------------
+
+    def reached(self) -> Instant:
+        """Up to where it has punctuated."""
+        return self._punctuated
+
+    def punctuate(self, bound: Instant) -> Emission:
+        """Punctuate at a bound, where that is further than the last punctuation."""
+        none = EventBatch.inserts(self._schema.no_rows, _NOWHERE)
+        return self._emission(none, _AT_THE_START, np.array([bound]), ())
+
+    def place_called(self, source: str) -> int | None:
+        """The place of a source, by its name as people read it; None if there is none of that name."""
+        if not self._distinguishes:
+            return None
+        named = enumerate(self._generator.names)
+        return next((place for place, name in named if name is not None and self.spelled(name) == source), None)
+
+    def knows(self, source: str) -> bool:
+        """Whether it has a source of that name."""
+        return self.place_called(source) is not None
+
+    def lags(self, source: str) -> bool:
+        """Whether a source is complete less far than all that are waited for."""
+        place = self.place_called(source)
+        return place is not None and self._generator.lags(place)
+
+    def leave_out(self, source: str) -> Emission:
+        """Wait for a source no longer; punctuate as far as that lets the stream be complete."""
+        place = self.place_called(source)
+        assert place is not None, source
+        self._generator.leave_out(place)
+        return self._punctuated_by_now()
+
+    def wait_for_again(self, source: str) -> None:
+        """Wait for a source as bounds say."""
+        place = self.place_called(source)
+        assert place is not None, source
+        self._generator.wait_for_again(place)
+
+    def go_on_without(self) -> Emission:
+        """Where nobody is left to be waited for: punctuate behind the newest row."""
+        self._generator.go_on_without()
+        return self._punctuated_by_now()
+
+    def _punctuated_by_now(self) -> Emission:
+        return self.punctuate(self._complete_before())
 
     # ---- looking at it ----------------------------------------------------------------------------------------------
 

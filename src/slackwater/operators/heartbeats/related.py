@@ -254,6 +254,16 @@ class RelatedOperator(DrivenHeartbeatsOperator):
         self._generator.advance(now // self._settings.grid)
         return self._punctuated_alone()
 
+    # ---- steered from outside ----------------------------------------------------------------------------------------
+
+    def punctuate(self, bound: Instant) -> Emission:
+        """Punctuate at a bound, whatever waits for its turn."""
+        self._input_complete = max(self._input_complete, bound)
+        return super().punctuate(bound)
+
+    def _punctuated_by_now(self) -> Emission:
+        return self._punctuated_alone()
+
     # ---- looking at it -----------------------------------------------------------------------------------------------
 
     @property

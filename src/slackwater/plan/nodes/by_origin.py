@@ -28,7 +28,7 @@ from slackwater.operators.by_origin.driven import DrivenAggregateByOriginOperato
 from slackwater.operators.by_origin.sort import SortByOriginOperator
 from slackwater.operators.emission import LATE, band_output
 from slackwater.operators.late_rows import late_schema
-from slackwater.plan.node import SideOutput, StepNode
+from slackwater.plan.node import SideOutput, StepNode, let_go_by
 from slackwater.plan.nodes.aggregating import summed_up_in_words
 from slackwater.plan.nodes.heartbeats import TICKS_PER_BOUND, Heartbeats, HeartbeatsInShards, with_heartbeats
 from slackwater.plan.nodes.rows import AssignWindow, RowNode
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from slackwater.policies.bounds import Bounds
     from slackwater.policies.cadence import Every
     from slackwater.policies.punctuations import Length
-    from slackwater.progress.instants import Duration
+    from slackwater.progress.instants import Duration, Instant
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +90,11 @@ class ByOrigin(StepNode):
     def inputs(self) -> tuple[Node, ...]:
         """The source."""
         return (self.beats.input,)
+
+    def lets_go(self, newest: Instant) -> Instant:
+        """Where whole windows are complete or not, up to where all of them are."""
+        bound = newest + 1 if self.windows is None else self.windows.closed_behind(newest)
+        return let_go_by(self.before, bound - 1)
 
     def with_inputs(self, *inputs: Node) -> Self:
         """The same step on another source, of the same columns."""
@@ -234,6 +239,10 @@ class AggregateByOrigin(ByOrigin):
     @property
     def _events(self) -> Node:
         return self.after[-1] if self.after else self._arrived
+
+    def lets_go(self, newest: Instant) -> Instant:
+        """Up to where the windows are complete that rows are given."""
+        return super().lets_go(let_go_by(self.after, newest) - 1)
 
     @property
     def _key(self) -> str:

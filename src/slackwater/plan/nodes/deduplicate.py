@@ -16,7 +16,7 @@ from slackwater.progress.instants import FOREVER, format_duration
 
 if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
-    from slackwater.progress.instants import Duration
+    from slackwater.progress.instants import Duration, Instant
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +67,10 @@ class Deduplicate(UnaryNode):
     def holds_back(self) -> Duration:
         """How far behind its input the output is complete."""
         return self.within if self.keep is Keep.LAST else 0
+
+    def lets_go(self, newest: Instant) -> Instant:
+        """A row that may not be the last of its key waits for those that may follow."""
+        return newest + self.holds_back + 1
 
     @property
     def properties(self) -> Properties:

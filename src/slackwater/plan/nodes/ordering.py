@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from slackwater.policies.late import Late
     from slackwater.policies.lateness import Lateness
     from slackwater.policies.windows import Tumbling
-    from slackwater.progress.instants import Duration
+    from slackwater.progress.instants import Duration, Instant
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +159,10 @@ class Punctuate(LatenessStep):
         """The bands after the first, and the late rows if they are diverted."""
         bands = {band_output(band): (self.schema, self.properties) for band in range(1, len(self.patiences))}
         return {**bands, **super().side_outputs()}
+
+    def lets_go(self, newest: Instant) -> Instant:
+        """Where whole windows are complete or not, up to where all of them are."""
+        return super().lets_go(newest) if self.windows is None else self.windows.closed_behind(newest)
 
     def reason(self) -> str:
         """When a time is complete, and where rows go."""

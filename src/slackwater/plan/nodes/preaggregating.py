@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from slackwater.operators.aggregate.group_rows import GroupRows
 from slackwater.operators.aggregate.preaggregate import Preaggregate
 from slackwater.operators.punctuate import PunctuateOperator
-from slackwater.plan.node import Node
+from slackwater.plan.node import Node, let_go_by
 from slackwater.plan.nodes.aggregating import summed_up_in_words
 from slackwater.plan.nodes.ordering import Punctuate
 from slackwater.plan.traits import Traits
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from slackwater.policies.aggregates import Aggregate
     from slackwater.policies.cadence import Cadence
     from slackwater.policies.windows import Tumbling
-    from slackwater.progress.instants import Duration
+    from slackwater.progress.instants import Duration, Instant
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,10 @@ class PunctuateGroups(Punctuate):
     def holds_back(self) -> Duration:
         """What the steps do that give rows windows."""
         return sum(step.holds_back for step in self.rows_to_groups.steps)
+
+    def lets_go(self, newest: Instant) -> Instant:
+        """Up to where the windows are complete that rows are given."""
+        return super().lets_go(let_go_by(self.rows_to_groups.steps, newest) - 1)
 
     def details(self) -> str:
         """The patiences, and what is summed up."""

@@ -125,14 +125,9 @@ class MergeReplicas(StepNode):
         return self.replicas
 
     @property
-    def not_on_spark(self) -> str | None:
-        """Who comes later is read later, and is attached by a thread that drives."""
-        if not (self.attendance.standby or self.attendance.changes):
-            return None
-        return (
-            "replicas are attached to a query in process; on Spark let a column name them, and they come and go as "
-            'they like: stream.merge_replicas(by="replica", patience="10s")'
-        )
+    def comes_and_goes(self) -> bool:
+        """Whether replicas may be attached and detached while the query runs."""
+        return bool(self.attendance.standby) or self.attendance.changes
 
     @cached_property
     def case(self) -> Case:

@@ -319,6 +319,10 @@ class AssignWindow(RowNode):
         """A window ends its size after an event at most, and what it says is complete lags behind by as much."""
         return 2 * self.window.size
 
+    def lets_go(self, newest: Instant) -> Instant:
+        """Up to where every window is complete that an event until then may be in."""
+        return self.window.closed_behind(newest)
+
     def column_inputs(self, column: str) -> list[tuple[Node, str]]:
         """All columns pass but the new times."""
         return [] if column in {time.name for time in self.schema.time_columns()} else [(self.input, column)]

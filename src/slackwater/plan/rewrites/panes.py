@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Node
     from slackwater.plan.rewrites.transform import Made
+    from slackwater.progress.instants import Instant
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,10 @@ class AssignPanes(AssignWindow):
     def verb(self) -> str:
         """As it was written."""
         return "hopping"
+
+    def lets_go(self, newest: Instant) -> Instant:
+        """Windows are waited for, and not panes."""
+        return self.panes_of.closed_behind(newest)
 
     def details(self) -> str:
         """The lengths."""

@@ -21,6 +21,7 @@ from slackwater.plan.nodes.compare_replicas import CompareReplicas
 from slackwater.plan.nodes.replicas import MergeReplicas, as_replica
 from slackwater.plan.nodes.revisions import CompleteAtEnd, UntrustedEnd
 from slackwater.plan.rewrites.optimizer import optimized_in_process
+from slackwater.runners.attendance import merge_of, sources_of
 from slackwater.runners.graph_parts import Arc, Step
 from slackwater.runners.in_process.replica_failures import reason_of
 from slackwater.runners.in_process.replica_status import ReplicaStanding, standings_by_column
@@ -73,7 +74,7 @@ class Replicas:
             assert isinstance(step, Step)
             for port, planned in enumerate(merge.inputs):
                 self._planned[step, port] = planned
-                self._names[step, port] = _sources_of(planned)
+                self._names[step, port] = sources_of(planned)
             for node, port in merge.given.items():
                 self._known.setdefault(node, []).append((step, port))
 
@@ -86,6 +87,11 @@ class Replicas:
             raise PlanError(message(what, facts, "name a stream that was given to merge_replicas()"))
         ((step, port),) = places
         return step.inputs[port]
+
+    def called(self, name: str) -> Node:
+        """The replica that users know by the name of its stream."""
+        (found,) = [node for node, places in self._known.items() for place in places if self._names[place] == name]
+        return found
 
     def prepare_to_attach(self, arc: Arc) -> None:
         """Refuse to attach where nobody could listen."""
@@ -103,7 +109,7 @@ class Replicas:
         if arc.attached and not arc.ended:
             raise PlanError(message("this replica is attached already", self._facts(arc), "detach it first"))
         self.require_source(arc)
-        _merge_of(arc).attach(arc.port, complete_from)
+        merge_of(arc).attach(arc.port, complete_from)
         arc.attached, arc.asleep, arc.ended = True, False, False
         arc.consumer.open_inputs += 1
 
@@ -118,7 +124,7 @@ class Replicas:
 
     def leave(self, arc: Arc, error: BaseException) -> ReplicasGone | None:
         """Let a replica leave that has failed; if it was the last that was attached, return what that means."""
-        merge = _merge_of(arc)
+        merge = merge_of(arc)
         merge.leave(arc.port, reason_of(error))
         if not arc.attached or any(
             other.attached and not other.cut for other in arc.consumer.inputs if other is not arc
@@ -134,11 +140,11 @@ class Replicas:
     def left_before(self) -> list[Arc]:
         """The inputs of replicas that had left when the snapshot was taken from which this query goes on."""
         arcs = [arc for step in self._merges for arc in (step.inputs if isinstance(step, Step) else ())]
-        return [arc for arc in arcs if _merge_of(arc).replicas[arc.port].left]
+        return [arc for arc in arcs if merge_of(arc).replicas[arc.port].left]
 
     def why_left(self, arc: Arc) -> str:
         """Why a replica has left; empty if it has not."""
-        return _merge_of(arc).replicas[arc.port].left
+        return merge_of(arc).replicas[arc.port].left
 
     def detach(self, arc: Arc) -> None:
         """Listen to a replica no longer. The merge has still to learn of its end, unless it had ended."""
@@ -148,7 +154,7 @@ class Replicas:
         if not any(other.attached for other in arc.consumer.inputs if other is not arc):
             hint = "attach another one first, or close() the query"
             raise PlanError(message("this is the only replica that is attached", facts, hint))
-        _merge_of(arc).detach(arc.port)
+        merge_of(arc).detach(arc.port)
 
     def stand_in(self, arc: Arc, replica: Node, build: Build) -> list[Output]:
         """Let a new stream of the same plan take the place of a replica that is over; return what it replaces."""
@@ -172,9 +178,9 @@ class Replicas:
         arc.consumer.inputs[arc.port] = new = Arc(producer, arc.consumer, arc.port)
         output.arcs.append(new)
         if arc.attached:
-            _merge_of(arc).detach(arc.port)
+            merge_of(arc).detach(arc.port)
         new.attached = False
-        self._planned[place], self._names[place] = planned, _sources_of(planned)
+        self._planned[place], self._names[place] = planned, sources_of(planned)
         self._known.setdefault(replica, []).append(place)
         return replaced
 
@@ -205,7 +211,7 @@ class Replicas:
 
     def waits_to_join(self, arc: Arc) -> bool:
         """Whether a replica is attached and its punctuations do not count yet."""
-        return arc.port in _merge_of(arc).waits_to_join()
+        return arc.port in merge_of(arc).waits_to_join()
 
     def standings(self) -> list[ReplicaStanding]:
         """How every replica stands, also those that a column names."""
@@ -257,15 +263,6 @@ def has_ended(producer: Output) -> bool:
 def _merge_at(step: Step) -> ReplicaMerge[Any]:
     assert isinstance(step.operator, ReplicaMerge)
     return step.operator
-
-
-def _merge_of(arc: Arc) -> ReplicaMerge[Any]:
-    assert isinstance(arc.consumer.operator, ReplicaMerge)
-    return arc.consumer.operator
-
-
-def _sources_of(node: Node) -> str:
-    return ", ".join(one.name for one in walk(node) if isinstance(one, SourceNode))
 
 
 def _steps_of(node: Node) -> list[Node]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from slackwater.errors import PlanError, RunError, message
 from slackwater.progress.instants import BEGINNING, Instant
 from slackwater.runners import counts
+from slackwater.runners.control_records import OF_REPLICAS
 from slackwater.runners.graph_parts import Step
 from slackwater.runners.in_process.executor import DepthFirstExecutor
 from slackwater.runners.in_process.feedback import pass_back, pass_back_from_sinks
@@ -24,14 +25,17 @@ from slackwater.runners.in_process.progress import Progress
 from slackwater.runners.in_process.reading import SourceReading
 from slackwater.runners.in_process.replica_failures import ReplicaFailures
 from slackwater.runners.in_process.replicas import Replicas, has_ended
+from slackwater.runners.in_process.source_way import SourceWay
 from slackwater.runners.in_process.ticks import next_wake, punctuate_due, wakes
+from slackwater.runners.steering import CONTROL, Steering, SteeringState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from slackwater.operators.why import Why
     from slackwater.plan.node import Node
     from slackwater.progress.clock import Clock
+    from slackwater.runners.control_records import Controllable, ControlRecord
     from slackwater.runners.graph_parts import Output, Sink
     from slackwater.runners.in_process.graph import SourceGraph
     from slackwater.runners.in_process.replica_status import ReplicaStanding
@@ -79,6 +83,7 @@ class InProcessRunner:
         self._reading = SourceReading(graph, clock, batch_rows, self._replicas, self._failures)
         self._executor = DepthFirstExecutor(graph, clock, self._reading, self._failures)
         self._labels = MeasuredLabels(graph)
+        self._steering = self._steering_from((resume or {}).get(CONTROL))
         self._asked_in_vain = 0
         self._failure: BaseException | None = None
         self._at_work = False
@@ -190,6 +195,7 @@ class InProcessRunner:
                 graph.release(step, step.operator.on_wake(now))
                 step.counters.buffered = step.operator.buffered()
                 self._executor.run_all()
+        self._steered(self._steering.follow())
         return graph.moved
 
     def _held_back(self) -> set[SourceDriver]:
@@ -202,6 +208,42 @@ class InProcessRunner:
             if port is not None:
                 held |= self._graph.sources_above(step) - self._graph.sources_above(step, port)
         return held
+
+    # ---- what is asked while it runs -----------------------------------------------------------------------------
+
+    def _steering_from(self, state: SteeringState | None) -> Steering:
+        ways = [SourceWay(self._graph, source) for source in self._graph.sources]
+        return Steering(self._graph, self._graph.places, ways, state)
+
+    def controllable(self) -> Controllable:
+        """What the plan lets users ask."""
+        return self._steering.controllable()
+
+    @property
+    def steering(self) -> SteeringState:
+        """What has been asked so far."""
+        return self._steering.state
+
+    def apply(self, record: ControlRecord) -> None:
+        """Apply a control record, at once; one that cannot be is refused."""
+        self._require_pause("a query is asked for something between two steps of it")
+        if record.action in OF_REPLICAS:
+            self._steering.controllable().require(record)
+            replica = self._replicas.called(record["replica"])
+            if record.action == "attach":
+                self.attach(replica, record["complete_from"])
+            else:
+                self.detach(replica)
+            self._steering.note(record)
+            return
+        self._steering.require(record)
+        self._at_once(lambda: self._steered(self._steering.apply_one(record)))
+        self._wake.set()
+
+    def _steered(self, putting: Iterator[None]) -> None:
+        """Let go as far as it goes what is put into the graph because somebody has asked for it."""
+        for _ in putting:
+            self._executor.run_all()
 
     # ---- replicas that come and go -------------------------------------------------------------------------------
 
@@ -216,6 +258,7 @@ class InProcessRunner:
         if instead_of is not None:
             for old in self._replicas.stand_in(arc, replica, self._build_nodes):
                 self._forget(old)
+            self._steering = self._steering_from(self._steering.state)
             arc = self._replicas.arc_of(replica)
         elif arc.cut:
             self._replicas.require_source(arc)
@@ -268,7 +311,10 @@ class InProcessRunner:
     def snapshot(self) -> Snapshot:
         """The state of every operator, by step; taken between steps, when the queues are empty."""
         self._require_pause("a snapshot is taken between two steps of a query")
-        return self._graph.snapshot()
+        states = self._graph.snapshot()
+        if self._steering.state != SteeringState():
+            states[CONTROL] = self._steering.state
+        return states
 
     def counters(self) -> dict[str, Counters]:
         """What every source and step has done, idle-waiting that still goes on included."""
@@ -303,6 +349,7 @@ class InProcessRunner:
         for step in self._graph.steps:
             why = step.operator.why()
             if why is not None:
+                why = self._steering.shown(step, why)
                 behind = self._graph.steps_behind(step)
                 held = {one.name: rows for one in behind if (rows := one.operator.buffered())}
                 found.append(replace(why.with_held(held), moves_next_at=step.operator.goes_on_at()))

@@ -6,12 +6,14 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slackwater.errors import RunError, message
+from slackwater.errors import PlanError, RunError, message
 from slackwater.operators.replicas.overlap import Overlap
 from slackwater.progress.instants import BEGINNING, FOREVER, as_duration, format_instant
+from slackwater.runners.spark.checkpoint.control_folder import SparkControl
 from slackwater.runners.spark.failures import raised
 from slackwater.runners.spark.micro_batch import MicroBatch, micro_batch_of
 from slackwater.runners.spark.output.between_batches import BetweenBatches
+from slackwater.runners.spark.shard.reasons import steering_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,9 +23,12 @@ if TYPE_CHECKING:
 
     from slackwater.operators.why import Why
     from slackwater.progress.instants import Instant
+    from slackwater.runners.control import Control
     from slackwater.runners.in_process.progress import Progress
     from slackwater.runners.result import Counters
+    from slackwater.runners.spark.checkpoint.control_folder import ControlFolder
     from slackwater.runners.spark.output.flushing import Flush
+    from slackwater.runners.steering import SteeringState
 
 
 @dataclass(frozen=True)
@@ -39,11 +44,13 @@ class SparkQuery:
 
     It says the same as `Query`, in process, with the same words: `work()` does what can be done now, `wait()` goes on
     until it has ended, `stop()` ends it without a flush and `close()` with one; `active`, `finished`, `progress()`,
-    `counters()`, `why()` and `prometheus()` show how it stands. What `Query` has besides is not here:
+    `counters()`, `why()` and `prometheus()` show how it stands, and `control` is what can be asked of it. What `Query`
+    has besides is not here:
 
     - `step`, `wait_for_more`, `run_to_end`, `peak_queued` and `ignore_before`: Spark drives the query, and queues.
     - `snapshot`: the checkpoint has the state, and the query that is started with it goes on.
-    - `attach`, `detach`, `waits_to_join` and `why_left`: the sources of a query on Spark are those it was started with.
+    - `attach`, `detach`, `waits_to_join` and `why_left`: the sources of a query on Spark are those it was started with,
+      and its replicas come and go by `control`.
     - `replicas`: shards count replicas and do not name them; see `last_micro_batch()`.
     - `with`: a query on Spark goes on when the block that started it is left; say stop() or close().
 
@@ -80,6 +87,7 @@ class SparkQuery:
         calendar: bool = False,
         ending: Ending | None = None,
         between: BetweenBatches | None = None,
+        control: ControlFolder | None = None,
     ) -> None:
         self.spark = spark
         """Spark's own handle on it; of one that is flushed at its end, on the run that flushes it, from then on."""
@@ -90,6 +98,7 @@ class SparkQuery:
         self._calendar = calendar
         self._ending = ending
         self._between = between or BetweenBatches()
+        self._control = control
         # The run before the one that flushes it, and whether somebody stopped it.
         self._before: StreamingQuery | None = None
         self._stopped = False
@@ -255,6 +264,42 @@ class SparkQuery:
         numbers["complete_before"] = self._shown(numbers["complete_before"])
         numbers |= _warning_of(compared)
         return {"batch_id": last.batch_id, "seconds": last.seconds, **numbers}
+
+    @property
+    def control(self) -> Control:
+        """What can be asked of it while it runs, if it was started with control=True: see `Query.control`.
+
+        Records are files in the checkpoint, which the query reads as one of its sources: each is applied once, at the
+        end of a micro-batch, in all shards.
+
+        >>> import slackwater as sw
+        >>> spark.createDataFrame([(1,), (3,), (2,)], "at long").coalesce(1).write.parquet(f"{folder}/in")
+        >>> rows = sw.stream(spark.readStream.schema("at long").parquet(f"{folder}/in"), time="at")
+        >>> query = rows.sort(patience=5).start(
+        ...     checkpoint=f"{folder}/checkpoint",
+        ...     main=f"{folder}/rows",
+        ...     late=f"{folder}/late",
+        ...     control=True,
+        ...     shards=1,
+        ... )
+        >>> query.work()
+        >>> query.control.patience(1)
+        1
+        >>> query.work()
+        >>> print(*query.control.records())
+        1  patience step=punctuate#1 patience=1  applied in micro-batch 1
+        >>> spark.read.parquet(f"{folder}/rows").select("at").collect()
+        [Row(at=1)]
+        >>> query.stop()
+        """
+        if self._control is None:
+            hint = "start it with control=True, and a new checkpoint"
+            raise PlanError(message("this query reads no control records", {"query": self.id}, hint))
+        return SparkControl(self._control, self._asked)
+
+    def _asked(self) -> list[tuple[int, SteeringState]]:
+        """What had been asked by the last micro-batches."""
+        return [(one.batch_id, steering_of(one.figures.get("why") or ())) for one in self._worked()]
 
     @property
     def _flushed(self) -> bool:

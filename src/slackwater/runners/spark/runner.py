@@ -14,6 +14,8 @@ from slackwater.errors import PlanError, message
 from slackwater.operators.emission import DIVERTED, LATE, LEFT_OUT
 from slackwater.plan.diverted_names import names_of_diverted
 from slackwater.plan.node import SideOutput, SourceNode, walk
+from slackwater.plan.nodes.replicas import MergeReplicas
+from slackwater.runners.spark.checkpoint.control_folder import ControlFolder, require_as_before
 from slackwater.runners.spark.checkpoint.rescaling import Rescaling, remove_earlier
 from slackwater.runners.spark.checkpoint.resuming import plan_micro_batch
 from slackwater.runners.spark.checkpoint.status import leaving_status
@@ -91,6 +93,7 @@ def start_together(
     name: str | None = None,
     shards: int | None = None,
     rescale: bool = False,
+    control: bool | None = None,
     memory: int | str | None = None,
     chunk_rows: int | None = None,
 ) -> SparkQuery:
@@ -106,6 +109,7 @@ def start_together(
     longest_silence, most = as_timeout(timeout), as_memory(memory, session)
     place = place_of(session, checkpoint)
     earlier = earlier_start(session, place, shards)
+    controlled = require_as_before(earlier, control)
     as_before = None if rescale else earlier.shards
     plan = plan_of(roots, shards or earlier.wished or as_before or default_shards(session))
     if shards is None:
@@ -124,11 +128,12 @@ def start_together(
     if (rescale or earlier.wished) and earlier.shards not in {None, plan.shards}:
         _rescale(session, claimed, earlier, plan, longest_silence)
     run, claims = claimed(plan)
-    run = replace(run, given=shards, fixed=why_fixed(plan, timeout=longest_silence))
-    _refuse_states(plan, longest_silence)
+    notes = _controllable(plan, longest_silence, controlled=controlled)
+    run = replace(run, given=shards, fixed=why_fixed(plan, timeout=longest_silence), control=notes)
     flush = None if at_end is None else Flush(session, run.checkpoint.address, plan.shards)
+    folder = ControlFolder.of_run(session, run)
     bounds = _late_bounds(plan, run)
-    packed = _with_flush(_packed(plan, chunk_rows, bounds), flush)
+    packed = _with_questions(_packed(plan, chunk_rows, bounds), folder, flush, plan.shards)
     calendar = all(root.schema.calendar for root in roots)
     released = observed(_hosted(plan, packed, longest_silence, most), run, calendar=calendar)
     run.write(session)
@@ -152,7 +157,7 @@ def start_together(
             return leaving_status(session, run, called, (writer.trigger(**trigger) if trigger else writer).start)
 
     ending = None if flush is None else Ending(flush, begin)
-    return SparkQuery(begin(), run.query, calendar=calendar, ending=ending, between=outputs.between)
+    return SparkQuery(begin(), run.query, calendar=calendar, ending=ending, between=outputs.between, control=folder)
 
 
 def _rescale(
@@ -198,6 +203,7 @@ def to_frame(
         words = "leave memory= out: what waits is held in memory, for no state is stored"
         raise PlanError(message("memory= means nothing for a batch DataFrame", {"memory": memory}, words))
     refuse_lost_rows(plan)
+    refuse_coming_and_going(plan, "start() it with control=True, or let all replicas take part")
     packed = _packed(plan, chunk_rows, nothing_is_late=not frames[0].isStreaming)
     if frames[0].isStreaming:
         require_settings(session, plan.shards, most=plan.wanted_shards)
@@ -232,11 +238,14 @@ def _refuse_trigger(trigger: Mapping[str, Any], timeout: str | timedelta | None,
         refuse_at_end(at_end, trigger)
 
 
-def _refuse_states(plan: ShardPlan, timeout: Duration | None) -> None:
-    """Refuse what cannot run, or cannot be stored, before Spark starts."""
-    codec = codec_of(plan)
-    for state in Shard(plan, timeout=timeout).snapshot().values():
+def _controllable(plan: ShardPlan, timeout: Duration | None, *, controlled: bool) -> dict[str, Any] | None:
+    """Refuse what cannot run, or cannot be stored, before Spark starts; return what shards can be asked, or nothing."""
+    if not controlled:
+        refuse_coming_and_going(plan, "start it with control=True, and ask query.control.attach(...) to")
+    codec, shard = codec_of(plan), Shard(plan, timeout=timeout)
+    for state in shard.snapshot().values():
         codec.form_of(state, numbers_of=lambda leaf: (id(leaf),))
+    return shard.steering.controllable().notes() if controlled else None
 
 
 def _late_bounds(plan: ShardPlan, run: Run) -> LateBounds | None:
@@ -328,6 +337,13 @@ def refuse_lost_rows(plan: ShardPlan) -> None:
         raise PlanError(message("rows that come too late would be lost: a DataFrame is one output", facts, hint))
 
 
+def refuse_coming_and_going(plan: ShardPlan, hint: str) -> None:
+    """Refuse replicas that come and go where nobody can ask them to."""
+    merge = next((node for node in plan.names if isinstance(node, MergeReplicas) and node.comes_and_goes), None)
+    if merge is not None:
+        raise PlanError(message("on Spark replicas come and go by control records", {"step": merge.line}, hint))
+
+
 def _sinks_of(
     plan: ShardPlan,
     mains: Sequence[AnySink],
@@ -395,12 +411,14 @@ def _packed(
     return reduce(lambda one, other: one.union(other), packed)
 
 
-def _with_flush(packed: DataFrame, flush: Flush | None) -> DataFrame:
-    """Packed rows, and those that ask for a flush, where there is to be one."""
-    if flush is None:
-        return packed
-    flush.prepare()
-    return packed.union(flush.rows())
+def _with_questions(packed: DataFrame, control: ControlFolder | None, flush: Flush | None, shards: int) -> DataFrame:
+    """Packed rows, and what somebody asks of all shards: control records, and a flush at the end."""
+    if control is not None:
+        packed = control.beside(packed, shards)
+    if flush is not None:
+        flush.prepare()
+        packed = packed.union(flush.rows())
+    return packed
 
 
 def _columns(plan: ShardPlan, session: SparkSession) -> dict[str, StructType]:

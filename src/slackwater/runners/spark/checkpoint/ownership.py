@@ -11,6 +11,7 @@ A checkpoint belongs to a query for good. Beside what Spark keeps there, `_slack
     before  how many micro-batches there were before the first that this folder has
     given   the `shards=` that the start was given, if it was
     fixed   why shards cannot become others; empty if they can (`wishes.py` looks at both when there is no Spark)
+    control what control records may ask, by names of sources, steps and replicas; null where none are read
 
 Rule 1: a start writes its own run there; whoever finds another run than its own stops, before it writes anything.
 Rule 2: a plan that does not fit is refused before Spark starts.
@@ -73,6 +74,9 @@ class Run:
 
     fixed: str = ""
     """Why it cannot have another number of shards; empty if it can."""
+
+    control: Mapping[str, Any] | None = None
+    """What control records may ask of it; None where it reads none."""
 
     @property
     def logs(self) -> Place:

@@ -86,6 +86,9 @@ class Earlier:
     wish: str | None = None
     """The wish as it is written, also where it is none of this query's."""
 
+    controlled: bool | None = None
+    """Whether it read control records; None if there was none."""
+
     @contextmanager
     def as_wished(self) -> Iterator[None]:
         """Say in a refusal whose wish it was."""
@@ -106,14 +109,15 @@ def earlier_start(session: SparkSession, checkpoint: Place, given: int | None) -
     with writing_to("the checkpoint", checkpoint):
         text = files_at(session, checkpoint, shared=shared).read(_wish_at(checkpoint))
     there, wish = shards_in(record), None if text is None else read_record(text, checkpoint)
+    controlled = record.get("control") is not None
     if wish is None or wish["query"] != record["query"]:  # of one that had the folder before
-        return Earlier(checkpoint, there, wish=text)
+        return Earlier(checkpoint, there, wish=text, controlled=controlled)
     wished = int(wish["shards"])
     if given not in {None, wished}:
         facts = {"checkpoint": checkpoint.address, "start() says": f"shards={given}", "wished were": wished}
         hint = f"leave shards= out; or take the wish back: {_take_back(checkpoint, there)}"
         raise PlanError(message("somebody wished for another number of shards than start() says", facts, hint))
-    return Earlier(checkpoint, there, wished, text)
+    return Earlier(checkpoint, there, wished, text, controlled)
 
 
 def grant(session: SparkSession, run: Run, earlier: Earlier) -> None:

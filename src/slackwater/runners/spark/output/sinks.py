@@ -365,5 +365,9 @@ def _of_many(released: DataFrame, binding: SinkBinding) -> DataFrame:
 
 def _metrics(rows: DataFrame, *, as_text: bool) -> DataFrame:
     """Metrics for users, each in a column: reasons as they travelled, or in columns that can be asked for."""
-    values = METRIC_VALUES if as_text else {**METRIC_VALUES, "why": f"from_json(why, '{WHY_SPARK}')"}
+    values = (
+        METRIC_VALUES
+        if as_text
+        else {**METRIC_VALUES, "why": f"filter(from_json(why, '{WHY_SPARK}'), one -> one.step IS NOT NULL)"}
+    )
     return rows.selectExpr(*(f"{value} AS {name}" for name, value in values.items()))

@@ -11,6 +11,7 @@ from slackwater.progress.instants import BEGINNING, FOREVER, Instant
 from slackwater.runners.spark.wire.arrow_bytes import from_buffer
 from slackwater.runners.spark.wire.packed_rows import (
     ARRIVED,
+    CONTROL,
     FLUSH,
     STATISTICS,
     PackedRow,
@@ -40,6 +41,9 @@ class Arrivals:
     rows: int = 0
     """How many events came to this shard."""
 
+    control: list[str] = field(default_factory=list)
+    """The texts of the control records that came with it, which all shards have."""
+
     are_the_last: bool = False
     """Whether nothing will come any more."""
 
@@ -50,6 +54,9 @@ class Arrivals:
         """Take in a packed row."""
         if row.number == FLUSH:
             self.are_the_last = True
+        elif row.number == CONTROL:
+            assert row.body is not None
+            self.control.append(row.body.decode())
         elif row.number in {STATISTICS, ARRIVED}:
             self.high_water[row.pipeline] = max(self.high_water.get(row.pipeline, BEGINNING), row.high_water)
             if row.number == ARRIVED:

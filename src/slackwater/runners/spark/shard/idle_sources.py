@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import PlanError, message
 from slackwater.progress.instants import BEGINNING, FOREVER, as_duration
+from slackwater.runners.steering import lasting_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,7 +128,7 @@ class IdleTimeout:
                 dead = "a dead replica would keep advancing by the clock, and make the rows of the others late"
                 raise PlanError(message(dead, {"step": node.line}, hint))
         calendar = (None if one.heartbeats is not None else one.entry.schema.calendar for one in plan.pipelines)
-        return cls(timeout, tuple(calendar), _lasting(plan))
+        return cls(timeout, tuple(calendar), lasting_in(plan.names, [one.source for one in plan.pipelines]))
 
     def punctuations(self, activity: SourceActivity, now: Instant) -> dict[int, Instant]:
         """Up to where each source that is silent by now is taken to be complete."""
@@ -200,15 +201,3 @@ def as_timeout(given: Any) -> Duration | None:
         facts, hint = {"got": repr(given)}, "leave timeout= out to wait for silent sources for ever"
         raise PlanError(message("timeout= must be longer than zero", facts, hint))
     return timeout
-
-
-def _lasting(plan: ShardPlan) -> Duration | None:
-    """How far past the newest time a step of a plan may hold something back; None if rows may last for ever.
-
-    A window ends its size after an event at most. Its punctuations lag behind by as much, and steps that wait for
-    ends, and not for starts, wait for that too. So do punctuations where the last of several rows is kept.
-    """
-    waits_for_ends = any(node.traits.waits_for_ends for node in plan.names)
-    if waits_for_ends and any(pipeline.source.schema.until is not None for pipeline in plan.pipelines):
-        return None
-    return sum(node.holds_back for node in plan.names)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from slackwater.operators.heartbeats.follows_arrivals import FollowsArrivals
 from slackwater.operators.heartbeats.observed_loss import ObservedLoss
 from slackwater.operators.why import SHOWN_ORIGINS, BrokenBounds, Grounds, OriginWhy, Why
+from slackwater.runners.steering import SteeringState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from slackwater.progress.instants import Instant
     from slackwater.runners.graph_parts import Step
     from slackwater.runners.operator_graph import OperatorGraph
+    from slackwater.runners.steering import Steering
 
 _BY_ROW: Final = "ground:string,rule:string,sender:string,time:bigint"
 WHY_SPARK: Final = (
@@ -34,27 +36,49 @@ WHY_SPARK: Final = (
 )
 """The same in columns of Spark, as sinks for metrics get it. Times are microseconds or sequence numbers."""
 
+_CONTROL: Final = "control"
+"""The name of what somebody has asked; no step is called so."""
+
 _MOST_NAMED: Final = 100
 """So many sources that broke bounds are named, those first that did it most often: metrics must stay small."""
 
 
-def reasons_of(graph: OperatorGraph, look_again_at: Instant | None, idle: Mapping[Step, str]) -> str:
+def reasons_of(
+    graph: OperatorGraph, look_again_at: Instant | None, idle: Mapping[Step, str], steering: Steering
+) -> str:
     """What the steps of a shard say, which looks at the clock again at an instant though no row comes, or does not.
 
-    `idle` are the steps that nothing punctuates but the timeout, which is an assumption; and what it assumes.
+    `idle` are the steps that nothing punctuates but the timeout, which is an assumption; and what it assumes. Behind
+    them stands what somebody has asked, if anybody did.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     for step in graph.steps:
         why = step.operator.why()
         if why is not None and why.ground is Grounds.PUNCTUATED and step in idle:
             why = replace(why, ground=Grounds.ASSUMED, rule=idle[step])
         if why is not None:
+            why = steering.shown(step, why)
             held = {one.name: rows for one in graph.steps_behind(step) if (rows := one.operator.buffered())}
             again, broken = None, {}
             if isinstance(step.operator, FollowsArrivals):
                 again, broken = look_again_at if step.operator.by_clock else None, step.operator.broken()
             found.append(_form(replace(why, held=held, broken={}, moves_next_at=again), broken))
+    if steering.state != SteeringState():
+        found.append({_CONTROL: asdict(steering.state)})
     return json.dumps(found)
+
+
+def steering_of(texts: Iterable[str]) -> SteeringState:
+    """What somebody has asked of all shards; they have read the same.
+
+    >>> steering_of(['[{"control": {"read_to": 1, "paused": ["b"]}}]', "[]"]).paused
+    ('b',)
+    """
+    for text in texts:
+        for form in json.loads(text):
+            if _CONTROL in form:
+                return SteeringState.shown(form[_CONTROL])
+    return SteeringState()
 
 
 def _form(why: Why, broken: Mapping[str, BrokenBounds]) -> dict[str, Any]:
@@ -76,6 +100,8 @@ def reasons_together(texts: Iterable[str]) -> tuple[Why, ...]:
     by_step: dict[str, list[dict[str, Any]]] = {}
     for text in texts:
         for form in json.loads(text):
+            if _CONTROL in form:
+                continue
             by_step.setdefault(form["step"], []).append(form)
     return tuple(map(_together, by_step.values()))
 

@@ -22,6 +22,7 @@ from slackwater.progress.instants import format_duration
 from slackwater.runners.snapshot import Snapshot
 from slackwater.runners.spark.shard.shard import TOTALS
 from slackwater.runners.spark.shard.totals import Totals
+from slackwater.runners.steering import CONTROL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +63,9 @@ def split_snapshot(plan: ShardPlan, snapshot: Snapshot) -> list[Snapshot]:
     totals: Totals = snapshot[TOTALS]
     other = replace(totals, rows_in=0, rows_out=0)
     parts: list[dict[str, Any]] = [{TOTALS: totals}, *({TOTALS: other} for _ in range(1, plan.shards))]
+    if CONTROL in snapshot:
+        for part in parts:
+            part[CONTROL] = snapshot[CONTROL]
     for node, name in plan.steps.items():
         states = node.build_driven(name, snapshot.get(name)).split(plan.spreads_of(node))
         for part, state in zip(parts, states, strict=True):
@@ -76,4 +80,6 @@ def unite_snapshots(plan: ShardPlan, snapshots: Sequence[Snapshot]) -> Snapshot:
         for node, name in plan.steps.items()
     }
     states[TOTALS] = Totals.together([snapshot[TOTALS] for snapshot in snapshots])
+    if CONTROL in snapshots[0]:
+        states[CONTROL] = snapshots[0][CONTROL]  # all have read the same
     return Snapshot(states, plan.described())

@@ -24,20 +24,21 @@ from slackwater.operators.net_changes import NetChangesOperator
 from slackwater.operators.punctuate import PunctuateOperator
 from slackwater.operators.replicas.by_bounds import MergeByBoundsOperator
 from slackwater.operators.replicas.by_column import MergeByColumnOperator
-from slackwater.operators.replicas.compare import CompareReplicasOperator
 from slackwater.operators.replicas.overlap import Overlap
 from slackwater.operators.replicas.replica_merge import ReplicaMerge
 from slackwater.operators.sort import SortOperator
-from slackwater.plan.node import Node, walk
 from slackwater.plan.nodes.ordering import LatenessStep
-from slackwater.plan.nodes.revisions import UntrustedEnd
 from slackwater.progress.instants import BEGINNING, FOREVER, format_duration
 from slackwater.runners import counts
+from slackwater.runners.attendance import note_attendance
 from slackwater.runners.operator_graph import OperatorGraph, build_operators
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout, SourceActivity
 from slackwater.runners.spark.shard.reasons import reasons_of
+from slackwater.runners.spark.shard.steered_ways import ShardWay
 from slackwater.runners.spark.shard.summed_up import SummedUpRows
 from slackwater.runners.spark.shard.totals import Totals
+from slackwater.runners.spark.shard.untrusted_ends import mark_ends_untrusted
+from slackwater.runners.steering import CONTROL, Steering, SteeringState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,6 +96,11 @@ class Shard:
         self._before: Totals = states.get(TOTALS) or Totals()
         self._rows_in = self._rows_out = 0
         self._ended = False
+        note_attendance(self._graph)
+        ways = [ShardWay(self._graph, pipeline) for pipeline in plan.pipelines]
+        self.steering = Steering(self._graph, plan.names, ways, states.get(CONTROL))
+        """What somebody has asked of it while it runs."""
+
         self.late_before, self.duplicates_before = self.late(), self.duplicates()
         """How many rows had been late, and how many left out as duplicates, when this was made."""
 
@@ -105,7 +111,7 @@ class Shard:
         """When to be woken, unless rows come before; None if that would change nothing."""
 
     def on_micro_batch(self, arrivals: Arrivals, now: Instant | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Take in a micro-batch, its rows first, then the punctuations; give out what is released, with its output.
+        """Take in a micro-batch: its rows, the punctuations, what is asked; give out what is released, with its output.
 
         `now` is its timestamp; only who has a timeout needs it. A source that has rows in it is not silent, however
         long it was: they may have waited for a query that was slow, or stood still. After the last one everything that
@@ -116,6 +122,7 @@ class Shard:
             raise RunError(message("rows came after a query was flushed", facts, hint))
         self._rows_in += arrivals.rows
         yield from self._take_all(arrivals, now)
+        yield from self._steered(self.steering.apply(arrivals.control))
         if arrivals.are_the_last and not self._before.ended:
             yield from self.flush()
         self._spill_beyond(1)
@@ -146,6 +153,14 @@ class Shard:
             assert now is not None, "silence is measured by the timestamps of micro-batches"
             self._activity = self._activity.after(now, arrivals.high_water)
             yield from self.on_timer(now)
+        else:
+            yield from self._steered(self.steering.follow())
+
+    def _steered(self, putting: Iterator[None]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Let go as far as it goes what is put into the graph because somebody has asked for it."""
+        for _ in putting:
+            self._graph.run()
+            yield from self._sent()
 
     def _take_groups(self, number: int, row: PackedRow) -> None:
         """Take events that were summed up before they came here, which are checked as the others are."""
@@ -200,6 +215,7 @@ class Shard:
                 self._release(step, step.operator.on_wake(now))
                 yield from self._sent()
                 again.append(step.operator.look_again_at(now, self._idle_timeout.timeout, horizon))
+        yield from self._steered(self.steering.follow())
         self.look_again_at = min((instant for instant in again if instant is not None), default=None)
 
     def _horizon(self) -> Instant:
@@ -222,33 +238,19 @@ class Shard:
     def flush(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Give out all that is held: no micro-batch will come any more."""
         self._ended = True
-        self._mark_ends_untrusted()
+        mark_ends_untrusted(self._graph, self._plan.pipelines)
         for _ in self._graph.end_all():
             yield from self._sent()
         yield from self._sent()
 
-    def _mark_ends_untrusted(self) -> None:
-        """Let merges and comparisons know that what comes from their replicas now is only a flush."""
-        for step in self._graph.steps:
-            operator = step.operator
-            if isinstance(operator, ReplicaMerge | CompareReplicasOperator):
-                for port, replica in enumerate(self._graph.nodes[step].inputs):
-                    if isinstance(replica, UntrustedEnd):
-                        operator.mark_end_untrusted(port, self._newest_above(replica))
-
-    def _newest_above(self, replica: Node) -> Instant:
-        above = set(walk(replica))
-        entries = [
-            step for pipeline, step in zip(self._plan.pipelines, self._entries, strict=True) if pipeline.entry in above
-        ]
-        return max(_newest(entry.operator) for entry in entries)
-
     def snapshot(self) -> Snapshot:
-        """The state of every step, totals and, with a timeout, the activity of the sources."""
+        """The state of every step, totals, with a timeout the activity of sources, and what was asked, if anything."""
         states = self._graph.snapshot()
         states[TOTALS] = self.totals()
         if self._idle_timeout is not None:
             states[ACTIVITY] = self._activity
+        if self.steering.state != SteeringState():
+            states[CONTROL] = self.steering.state
         return states
 
     def close(self) -> None:
@@ -282,7 +284,7 @@ class Shard:
 
     def why(self) -> str:
         """Why the steps are complete no further, as text."""
-        return reasons_of(self._graph, self.look_again_at, self._assumed())
+        return reasons_of(self._graph, self.look_again_at, self._assumed(), self.steering)
 
     def _assumed(self) -> dict[Step, str]:
         """What the timeout assumes, at the ways in that nothing else punctuates."""
@@ -372,14 +374,6 @@ def _shown(schema: EventSchema | ChangeLog, batch: EventBatch, first: int) -> pa
 
 def _in_time_from(operator: Operator[Any]) -> Instant:
     return operator.in_time_from() if isinstance(operator, PunctuateOperator) else BEGINNING
-
-
-def _newest(operator: Operator[Any]) -> Instant:
-    """The greatest time that has come to a way in, in all shards."""
-    if isinstance(operator, FollowsArrivals):
-        return operator.newest()
-    newest: Instant = operator.snapshot().high_water
-    return newest
 
 
 def _advanced(step: Step, number: int, arrivals: Arrivals) -> Emission:

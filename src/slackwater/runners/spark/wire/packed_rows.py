@@ -48,6 +48,9 @@ STATISTICS: Final = -1
 FLUSH: Final = -2
 """The number of a packed row that asks a shard to give out all that it holds: nothing will come any more."""
 
+CONTROL: Final = -4
+"""The number of a packed row with the text of a control record."""
+
 ARRIVED: Final = -3
 """The number of a packed row with the statistics of a task by source and arrival, instead of those of its rows."""
 
@@ -64,14 +67,15 @@ class PackedRow(NamedTuple):
 
     task: int
     number: int
-    """Its place among the chunks of its task; STATISTICS, ARRIVED or FLUSH if it is none of them."""
+    """Its place among the chunks of its task; STATISTICS, ARRIVED, FLUSH or CONTROL if it is none of them."""
 
     rows: int
     high_water: Instant
     """The greatest time that its task had seen by then."""
 
     body: bytes | None
-    """The events; of statistics the times of each replica, or the arrivals of each source, where there are such."""
+    """The events; of statistics the times of each replica, or the arrivals of each source, where there are such; of a
+    control record its text."""
 
     since: Instant = FOREVER
     """Where groups stand for events that are checked one by one: none of these was before. FOREVER where none do."""
