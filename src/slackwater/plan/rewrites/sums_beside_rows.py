@@ -101,7 +101,7 @@ def sums_beside_rows(node: AggregateStep, readers: Readers) -> SumsBesideRows | 
     behind = _way_up(node.input, readers)
     punctuate = behind[0].inputs[0] if behind else node.input
     if not isinstance(punctuate, Punctuate):
-        return _why_not_behind(punctuate, behind)
+        return _why_not_behind(punctuate, behind, readers)
     beats = next((one for one in walk(punctuate) if isinstance(one, HeartbeatsInShards)), None)
     before = [] if beats is None else _way_up(punctuate.input, readers)
     found = SumsBesideRows(beats or punctuate, tuple(before), punctuate, tuple(behind), node)
@@ -139,11 +139,11 @@ def _windows(steps: Sequence[StepNode]) -> list[object]:
     return [step.window for step in steps if isinstance(step, AssignWindow)]
 
 
-def _why_not_behind(step: Node, behind: Sequence[StepNode]) -> str:
+def _why_not_behind(step: Node, behind: Sequence[StepNode], readers: Readers) -> str:
     """Why rows that come from a step must come to an aggregate one by one."""
     if not isinstance(step, Sort):
         return f"its rows come from {step.verb}, which is done in shards"
-    if not behind or behind[0].commutes_with_sort:
+    if len(readers[step]) > 1 or not behind:
         return "another step reads the sorted rows"
     if isinstance(behind[0], AssignWindow):
         return "groups of windows that overlap come in the order of their rows, which are sorted first"
