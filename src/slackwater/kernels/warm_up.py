@@ -2,8 +2,8 @@
 
     python -m slackwater.kernels.warm_up [JOBS [MODULE ...]]
 
-Machine code is kept where it is looked for (`code_cache.py`), and the end shows where that is: only beside the sources, or
-where NUMBA_CACHE_DIR says, do other users find it. What is there already is left as it is. Files of loops are shared
+Machine code is kept where it is looked for (`code_cache.py`), and the end shows where that is: only beside the sources,
+or where NUMBA_CACHE_DIR says, do other users find it. What is there already is left as it is. Files of loops are shared
 out among so many processes, two by default: loops that call each other mostly lie in one file.
 """
 
