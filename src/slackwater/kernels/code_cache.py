@@ -82,8 +82,9 @@ class _CompiledAhead(caching.FunctionCache):
         # Numba's own way to make one looks for a folder to write to.
         self._py_func = loop
         self._impl = caching.CompileResultCacheImpl.__new__(caching.CompileResultCacheImpl)
-        self._cache_file = caching.IndexDataCacheFile(str(folder), name, _stamp(Path(loop.__code__.co_filename)))
-        self.enable()
+        index: Any = caching.IndexDataCacheFile
+        self._cache_file = index(str(folder), name, _stamp(Path(loop.__code__.co_filename)))
+        self._enabled = True
 
 
 class _AheadFirst:
@@ -116,7 +117,8 @@ def _compiled_ahead(loop: Callable[..., Any], written: str | None) -> Iterator[_
 def folders_of(file: Path) -> list[Path]:
     """Where the loops of a file may be compiled ahead for all users, the first place first."""
     chosen: Any = config
-    below = caching._CacheLocator.get_suitable_cache_subpath(str(file))  # noqa: SLF001
+    locator: Any = caching._CacheLocator  # noqa: SLF001
+    below = locator.get_suitable_cache_subpath(str(file))
     return [*([Path(chosen.CACHE_DIR, below)] if chosen.CACHE_DIR else []), file.parent / "__pycache__"]
 
 
