@@ -340,9 +340,10 @@ def _few(chunks: Sequence[_Chunk], binding: SinkBinding) -> list[pa.Table] | Non
 
 def _may_be_asked_for(chunks: Sequence[_Chunk], binding: SinkBinding) -> bool:
     """Whether a sink writes its rows itself, if it gets them on the driver, and they are no more than it may take."""
+    if binding.columns is None:
+        return False  # metrics have no bodies
     writes_few = getattr(binding.sink, "prefers_few", hasattr(binding.sink, "write_few"))
-    size = sum(chunk.size for chunk in chunks if chunk.output in binding.outputs)
-    return binding.columns is not None and writes_few and size <= MORE_BYTES
+    return writes_few and sum(chunk.size for chunk in chunks if chunk.output in binding.outputs) <= MORE_BYTES
 
 
 def _asked_for(kept: DataFrame, binding: SinkBinding) -> list[pa.Table]:
