@@ -90,7 +90,8 @@ def test_rows_are_asked_for_by_a_job_of_their_own_where_the_driver_writes_them()
     assert asked(_WritesFew(prefers_few=True))
     assert not asked(_WritesFew(prefers_few=False))
     assert not asked(_WritesFew(), more)
-    metrics: Any = sinks._Chunk(METRICS, None, None)  # type: ignore[arg-type] - as Spark has the length of no body
+    no_length: Any = None  # as Spark has it where there is no body
+    metrics = sinks._Chunk(METRICS, no_length, None)
     assert not sinks._may_be_asked_for([*chunks, metrics], SinkBinding(_WritesFew(), (METRICS,), None))
     assert not asked(as_sink(_nothing))
 
