@@ -21,6 +21,7 @@ from slackwater.plan.node import SideOutput, SourceNode, walk
 from slackwater.plan.rewrites.optimizer import optimized_in_process
 from slackwater.runners.spark.runner import plan_of, refuse_coming_and_going, refuse_lost_rows
 from slackwater.runners.spark.shard.idle_sources import IdleTimeout
+from slackwater.runners.spark.shard.shard import Shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,11 +45,12 @@ checks that it is current. *Streaming* is `start()` on streaming DataFrames, *en
 end: both run the same plan in the same shards, and both run over Spark Connect as on a classic session, as the equality
 tests show. Shards are as many as asked for where columns decide which of them a row goes to, and one where none do.
 What a stream that is revised sends is written as changes, with a `sequence` that puts them in order
-(docs/decisions/0057). Only in process: live sources (`PushSource`), a `Query` that is driven by hand, snapshots of it.
-Replicas that come and go do so there at once; on Spark by control records, `start(control=True)`.
+(docs/decisions/0057). *Control* is what `query.control` can be asked for while it runs, in process and on Spark
+(`start(control=True)`; docs/decisions/0058). Only in process: live sources (`PushSource`), a `Query` that is driven by
+hand, and snapshots of it.
 
-| feature | steps | in process | Spark, streaming | Spark, ends | with `timeout=` | shards |
-|---|---|---|---|---|---|---|
+| feature | steps | in process | Spark, streaming | Spark, ends | with `timeout=` | control | shards |
+|---|---|---|---|---|---|---|---|
 """
 
 
@@ -62,6 +64,9 @@ class Answer(NamedTuple):
     ends: str | None
     timeout: str | None
     """Why not; None where it runs."""
+
+    control: str
+    """What it can be asked for while it runs on Spark."""
 
     shards: str
 
@@ -99,7 +104,7 @@ def _page() -> str:
 
     lines = [
         f"| {one.feature} | {one.steps} | {cell(one.in_process)} | {cell(one.streaming)} | {cell(one.ends)} "
-        f"| {cell(one.timeout) if one.streaming is None else ''} | {one.shards} |\n"
+        f"| {cell(one.timeout) if one.streaming is None else ''} | {one.control} | {one.shards} |\n"
         for one in answers()
     ]
     notes = [f"{number}. {reason}\n" for reason, number in reasons.items()]
@@ -123,6 +128,7 @@ def _answer(name: str, make: Make, schema: pa.Schema) -> Answer:
         streaming,
         _why_not(lambda: _refuse_ending(plan_of(ending()[:1], _SHARDS))),
         None if streaming else _why_not(lambda: IdleTimeout.in_plan(plan_of(live(), _SHARDS), _SECOND)),
+        "" if streaming else _control(live()),
         "" if streaming else _shards(live()),
     )
 
@@ -164,6 +170,18 @@ def _shards(roots: list[Node]) -> str:
     if plan.columns is None:
         return f"one: {plan.why_one}"
     return "by " + ", ".join(dict.fromkeys(", ".join(columns) for columns in plan.columns.values()))
+
+
+def _control(roots: list[Node]) -> str:
+    """What may be asked of one of its sources, steps or replicas at least."""
+    asked = Shard(plan_of(roots, _SHARDS)).steering.controllable()
+    can = {
+        "pause": asked.origins or "" in asked.sources.values(),
+        "patience": any(not step.fixed for step in asked.steps.values()),
+        "flush": not asked.fixed,
+        "attach": any(not replica.fixed for replica in asked.replicas.values()),
+    }
+    return ", ".join(word for word, may_be in can.items() if may_be)
 
 
 def _why_not(ask: Callable[[], object]) -> str | None:

@@ -52,6 +52,17 @@ def _hopping(streams: list[sw.DisorderedStream]) -> list[Any]:
     return [_sorted(one, 3).hopping(12, 4).group_by("k").aggregate(n=sw.count())]
 
 
+def _early(streams: list[sw.DisorderedStream]) -> list[Any]:
+    (one,) = streams
+    return [one.tumbling(6).group_by("k").aggregate_early(4, every=_BATCH, n=sw.count()).settle()]
+
+
+def _windows_of_windows(streams: list[sw.DisorderedStream]) -> list[Any]:
+    (one,) = streams
+    counts = one.tumbling(6).sort(patience=4, every=_BATCH).group_by("k", "who").aggregate(n=sw.count())
+    return [counts.tumbling(15).group_by("k").aggregate(n=sw.sum("n"))]
+
+
 def _last_of_each(streams: list[sw.DisorderedStream]) -> list[Any]:
     (one,) = streams
     last = one.deduplicate("k", within=7, keep="last", patience=4, every=_BATCH)
@@ -71,6 +82,8 @@ _BY_PATIENCE: dict[str, tuple[Planned, int]] = {
     "the last of each key": (_last_of_each, 1),
     "three streams, two outputs": (_three_in_two_outputs, 3),
     "windows": (_counts, 1),
+    "answers at once": (_early, 1),
+    "windows of windows": (_windows_of_windows, 1),
     "bands": (_bands, 1),
 }
 _BOUNDS = (sw.Bounds.in_order() & sw.Bounds.uniform(9)).only(*_ORIGINS)
