@@ -86,8 +86,8 @@ class Shard:
         self._plan = plan
         self._graph = OperatorGraph(plan.names, operators, described)
         self._entries = [self._graph.step_of(pipeline.entry) for pipeline in plan.pipelines]
-        ways = enumerate(plan.pipelines)
-        self._sums = {number: SummedUpRows(one.sums, self._graph) for number, one in ways if one.sums is not None}
+        numbered = enumerate(plan.pipelines)
+        self._sums = {number: SummedUpRows(one.sums, self._graph) for number, one in numbered if one.sums is not None}
         self._released: list[tuple[str, EventBatch, int]] = []
         for output, node in plan.outputs.items():
             self._graph.add_sink(node, partial(self._take_out, output))
