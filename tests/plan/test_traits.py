@@ -57,6 +57,7 @@ _ALLOWED = {
     },
     "plan/rewrites/unread_bands.py": {"Punctuate"},
     # What follows is about the one kind that is named, never about which of many kinds something holds for.
+    "runners/attendance.py": {"MergeReplicas"},
     "runners/in_process/graph.py": {"MergeReplicas"},
     "runners/in_process/measured_labels.py": {"ChooseRelease", "Hold"},
     "runners/in_process/replicas.py": {"CompareReplicas", "CompleteAtEnd", "MergeReplicas", "UntrustedEnd"},
@@ -72,7 +73,10 @@ _ALLOWED = {
         "RelatedInShards",
     },
     "runners/spark/pushdown/steps.py": {"AssignWindow", "Select", "Where"},
-    "runners/spark/shard/shard.py": {"LatenessStep", "UntrustedEnd"},
+    "runners/spark/runner.py": {"MergeReplicas"},
+    "runners/spark/shard/shard.py": {"LatenessStep"},
+    "runners/spark/shard/untrusted_ends.py": {"UntrustedEnd"},
+    "runners/steering.py": {"LatenessStep"},
     "sources/race.py": {"MergeReplicas", "Sort"},
 }
 """Files outside plan/nodes that ask for classes of nodes. A rewrite names the pattern that it makes anew, the push-down
