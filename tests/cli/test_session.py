@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from slackwater.cli.main import main
+from slackwater.cli.session import spark_in_one_message
+from slackwater.errors import RunError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,3 +54,16 @@ def test_no_pyspark_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert "pip install 'slackwater[spark]'" in capsys.readouterr().err
     assert main(["why", "checkpoint"]) == 2
     assert "pip install 'slackwater[spark]'" in capsys.readouterr().err
+
+
+def test_what_spark_raises_is_one_message() -> None:
+    """Its first line; what others raise is theirs."""
+    from pyspark.errors import AnalysisException
+
+    with (
+        pytest.raises(RunError, match=r"Spark could not do this\n +Spark says  no such table\n"),
+        spark_in_one_message(),
+    ):
+        raise AnalysisException("no such table\nand much more", messageParameters={})
+    with pytest.raises(LookupError), spark_in_one_message():
+        raise LookupError

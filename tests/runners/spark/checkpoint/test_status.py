@@ -235,7 +235,7 @@ def test_pipelines_from_files_run_on_spark(session: SparkSession, capsys: pytest
     assert sorted(one.name for one in Path("out").iterdir()) == ["counts", "rows"]
     assert sorted(one.name for one in Path("late").iterdir()) == ["tides", "tides#2"]
     assert main(["why", "out.checkpoint"]) == 0
-    assert "3 rows in" in capsys.readouterr().out
+    assert "6 rows in" in capsys.readouterr().out  # both outputs read them
     assert session.range(1).count() == 1
 
 
@@ -266,7 +266,7 @@ _MISTAKES = {
     "two triggers": (["--available-now", "--every=1s"], "leave one of them out"),
     "a flush that never comes": (["--flush"], "say --available-now, too"),
     "a trigger that is none": (["--every=soon"], "soon"),
-    "a schema that is none": (["--output=nowhere://x/y"], "Spark says"),
+    "a scheme that is none": (["--output=nowhere://x/y"], 'for scheme "nowhere"'),
     "no shards": (["--shards=0"], "shards is a whole number above zero"),
     "late rows that are not there": (["--late=late"], "no step of this plan diverts late rows"),
     "a checkpoint in the output": (["--checkpoint=answers/c"], "lie inside each other"),
