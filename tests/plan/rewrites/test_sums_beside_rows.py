@@ -136,3 +136,10 @@ def test_there_is_a_reason_where_all_rows_come_as_they_are(name: str) -> None:
     found = _found(made if isinstance(made, list) else [made])
     assert found
     assert all(isinstance(one, str) and reason in one for one in found), found
+
+
+def test_rows_that_go_on_to_another_band_come_as_they_are() -> None:
+    """What one band has, the next gets, too."""
+    early, later = _rows().in_bands("5s", "1m", late=_DROP)
+    found = _found([_counted(early.tumbling("1m"), "k"), _counted(later.tumbling("1m"), "k")])
+    assert not any(isinstance(one, SumsBesideRows) for one in found)
