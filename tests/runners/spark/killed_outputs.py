@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from drive_kills import SHARDS, table_of
 from killed_rows import SCHEMA
 from what_was_read import logged
-from without_spark import in_process, packed_by_tasks, shard_plan
+from without_spark import in_process, in_shards, packed_by_tasks, shard_plan
 
 import slackwater as sw
 from slackwater.runners.spark.shard.arrivals import Arrivals
@@ -73,7 +73,12 @@ def expected(plan: Plan, folder: Path, tables: Sequence[Sequence[pa.Table]]) -> 
     if plan.flushed:
         assert not any(log[-1].tables)
         turns.pop()
-    rounds = in_process(plan.planned, list(zip(*turns, strict=True)), **plan.columns)
+    cuts = list(zip(*turns, strict=True))
+    if plan.by_shards:
+        by_hand = shard_plan(plan.planned, [SCHEMA] * len(plan.sources), SHARDS)
+        rounds = in_shards(by_hand, cuts, Random(1), store=False)
+    else:
+        rounds = in_process(plan.planned, cuts, **plan.columns)
     return [_by_place(plan, given) for given, _ in zip(rounds, log, strict=False)]
 
 

@@ -43,6 +43,9 @@ class Plan:
     options: Mapping[str, Any] = field(default_factory=dict)
     """What else the query is started with."""
 
+    by_shards: bool = False
+    """Whether they differ from one process: of replicas that contradict each other each shard has one that leads."""
+
     @property
     def timed(self) -> bool:
         """Whether timers have a say."""
@@ -120,7 +123,9 @@ PLANS = {
     "sort": Plan(_sort, ("frames",), main="tasks", late="delta"),
     "bands": Plan(_bands, ("files",), main="delta", late="postgres"),
     "join": Plan(_join, ("frames", "delta"), main="postgres", late="folder", options=_FLUSH),
-    "replicas": Plan(_replicas, ("jetstream", "files"), "function", "folder", "postgres", sent_by_two, options=_FLUSH),
+    "replicas": Plan(
+        _replicas, ("jetstream", "files"), "function", "folder", "postgres", sent_by_two, options=_FLUSH, by_shards=True
+    ),
     "by_column": Plan(_by_column, ("delta",), "folder", "function", "delta", come_and_gone),
     "deduplicate": Plan(_deduplicate, ("jetstream",), main="delta", late="tasks", rows=sent_again),
     "timeout": Plan(
