@@ -101,7 +101,7 @@ def test_a_query_without_a_micro_batch_says_so(checkpoint: Path, capsys: pytest.
     """It is there, and has nothing to show."""
     _leave(checkpoint, _status(micro_batch=None))
     assert main(["why", str(checkpoint)]) == 0
-    assert "no micro-batch in which a shard worked" in capsys.readouterr().out
+    assert "no micro-batch yet in which a shard worked" in capsys.readouterr().out
     assert main(["why", str(checkpoint), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["micro_batch"] is None
 

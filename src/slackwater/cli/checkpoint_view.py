@@ -94,7 +94,7 @@ def header(status: Status, now: Instant | None = None) -> list[str]:
     lines = [f"query {status.name or status.query}, start {status.epoch}: {state_in_words(status, now)}"]
     batch = status.micro_batch
     if batch is None:
-        return [*lines, "no micro-batch in which a shard worked since this start"]
+        return [*lines, "no micro-batch yet in which a shard worked"]
     late = f", {batch.late:,} late" if batch.late else ""
     counts = f"{batch.rows_in:,} rows in, {batch.rows_out:,} out{late}, in {batch.seconds:.1f} s"
     return [*lines, f"micro-batch {batch.batch_id}, {_ago(now - status.at)} ago: {counts}"]

@@ -88,7 +88,7 @@ def run_on_spark(file: str, arguments: Sequence[str], places: Places, choices: C
             note(f"the same command goes on from here, by its checkpoint in {checkpoint}; nothing is lost or doubled")
             raise KeyboardInterrupt
         if not quiet:
-            note(_standing(query).counts())
+            note(_standing(query).counts() if query.last_micro_batch() else "done: there was nothing new")
 
 
 def _seen_through(query: sw.SparkQuery, stop: Stop, display: Display) -> bool:

@@ -112,7 +112,8 @@ def test_the_checkpoint_says_what_the_query_says(
     assert main(["watch", "checkpoint"]) == 0
     assert "start 1: stopped " in capsys.readouterr().out
     again = _start(session)
-    assert written.until(folder / "checkpoint", lambda one: one.epoch == 2).state == RUNNING
+    newest = written.until(folder / "checkpoint", lambda one: one.epoch == 2)
+    assert (newest.state, newest.micro_batch) == (RUNNING, batch)
     again.stop()
     written.until(folder / "checkpoint", lambda one: one.state == STOPPED)
 
@@ -218,7 +219,9 @@ def pipeline(spark, patience):
 """
 
 
-def test_pipelines_from_files_run_on_spark(session: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipelines_from_files_run_on_spark(
+    session: SparkSession, folder: Path, written: _Written, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Into folders, to their end, and explained before; the session that there is stays."""
     Path("p.toml").write_text(_TOML)
     Path("p.py").write_text(_PYTHON)
@@ -234,6 +237,7 @@ def test_pipelines_from_files_run_on_spark(session: SparkSession, capsys: pytest
     assert capsys.readouterr() == ("", "")
     assert sorted(one.name for one in Path("out").iterdir()) == ["counts", "rows"]
     assert sorted(one.name for one in Path("late").iterdir()) == ["tides", "tides#2"]
+    written.until(folder / "out.checkpoint", lambda one: one.state == STOPPED)
     assert main(["why", "out.checkpoint"]) == 0
     assert "6 rows in" in capsys.readouterr().out  # both outputs read them
     assert session.range(1).count() == 1
@@ -257,8 +261,11 @@ def test_ctrl_c_stops_a_query_between_two_micro_batches(
     err = capsys.readouterr().err
     assert "stopping behind this micro-batch" in err
     assert "the same command goes on from here, by its checkpoint in answers.checkpoint" in err
+    _bring(1, [(11, "a", 31), (11, "b", 33)])
     assert main([*command, "--available-now"]) == 0
-    assert capsys.readouterr().err.splitlines()[-1].startswith("slackwater: 3 rows in")
+    assert capsys.readouterr().err.splitlines()[-1].startswith("slackwater: 5 rows in")
+    assert main([*command, "--available-now"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "slackwater: done: there was nothing new"
 
 
 _MISTAKES = {

@@ -70,7 +70,7 @@ class Status:
 
     failure: str = ""
     micro_batch: MicroBatch | None = None
-    """The last one in which a shard worked; None if there was none since this start."""
+    """The last one in which a shard worked, of this start or of one before; None if there was none."""
 
     @property
     def driver_is_gone(self) -> bool:
@@ -169,6 +169,7 @@ class StatusWriter:
     def follow(self, run_id: str) -> None:
         """Know the run of Spark's query, which may have ended already."""
         self._followed = run_id
+        self._go_on_from_the_last()
         self._write()
         if run_id in self._ended:
             self._end(self._ended[run_id])
@@ -195,8 +196,8 @@ class StatusWriter:
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Write that it has ended, or why it failed."""
-        run_id, said = str(event.runId().toString()), event.exception()
-        exception = str(said.get()) if said.isDefined() else None
+        run_id, failure = str(event.runId().toString()), event.exception()
+        exception = str(failure.get()) if failure.isDefined() else None
         if run_id == self._followed:
             self._end(exception)
         elif self._followed is None:
@@ -209,6 +210,15 @@ class StatusWriter:
         self._write()
         with suppress(Exception):
             self._session.streams.removeListener(self.listener)
+
+    def _go_on_from_the_last(self) -> None:
+        """Keep what the start before has left, which is so until there is a micro-batch."""
+        with suppress(Exception):
+            checkpoint = self._run.checkpoint
+            text = self._run.files(self._session, checkpoint).read(_status_at(checkpoint))
+            former = None if text is None else Status.of_text(text, checkpoint)
+            if former is not None and former.query == self._run.query and self._status.micro_batch is None:
+                self._status = replace(self._status, at=former.at, micro_batch=former.micro_batch)
 
     def _write(self) -> None:
         """Leave it in the checkpoint, unless that belongs to a newer start, or cannot be written."""
