@@ -246,7 +246,7 @@ def test_the_patience_of_bands_and_of_bounds_is_fixed() -> None:
 def test_nothing_is_asked_from_a_callback() -> None:
     """A query is asked between two steps."""
     source = sw.PushSource(_AT, name="orders")
-    asked: list[str] = []
+    asked: list[int] = []
 
     def ask(rows: pa.RecordBatch) -> None:
         with pytest.raises(PlanError, match="between two steps"):
@@ -256,4 +256,65 @@ def test_nothing_is_asked_from_a_callback() -> None:
     query = sw.stream(source, time="at").sort(patience=0).open(ask, on_late=print)
     source.push([{"at": 1}, {"at": 2}])
     query.work()
-    assert asked == [1]
+    assert asked == [1], asked
+
+
+def _merged(*streams: sw.DisorderedStream) -> sw.EventStream:
+    return sw.merge_replicas(*(stream.sort(patience=2, every=sw.Every.batch()) for stream in streams), attachable=True)
+
+
+def test_replicas_come_and_go_by_their_names() -> None:
+    """As by attach() and detach() of the query, with the same refusals."""
+    one = _Query(_merged, "blue", "green")
+    one.control.detach("green")
+    one.send("blue", 1, 9)
+    one.send("green", 1)
+    assert one.given() == [1]
+    assert one.control.attach("green", complete_from=7) == 2
+    assert [standing.attached for standing in one.query.replicas()] == [True, True]
+    one.control.detach("blue")
+    one.send("green", 9, 20)
+    assert one.given() == [9]
+    with pytest.raises(PlanError, match="this is the only replica that is attached"):
+        one.control.detach("green")
+    with pytest.raises(PlanError, match=r"(?s)this query has no such replica.*there are +blue, green"):
+        one.control.attach("red", complete_from=1)
+    with pytest.raises(PlanError, match="complete_from does not fit a stream of sequence numbers"):
+        one.control.attach("blue", complete_from="soon")  # type: ignore[arg-type]
+    assert [record.applied for record in one.control.records()] == [True, True, True]
+
+
+def test_replicas_that_take_part_for_good_say_why() -> None:
+    """The plan has to allow it."""
+    one = _Query(lambda a, b: sw.merge_replicas(_sorted(a), _sorted(b)), "blue", "green")
+    with pytest.raises(PlanError, match=r"(?s)cannot be asked to detach.*attachable=True"):
+        one.control.detach("green")
+
+
+def test_a_paused_stream_goes_no_further_than_the_slowest_of_those_beside_it() -> None:
+    """Nobody waits for it then, and as few of its rows are late as may be."""
+    one = _Query(_union, "orders", "refunds", "returns")
+    one.send("orders", 100)
+    one.send("refunds", 50)
+    one.control.pause("returns")
+    one.send("returns", 47, 60)
+    assert one.late == [47]
+    one.send("refunds", 90)
+    assert one.given() == [50, 60]
+
+
+def test_rows_behind_a_flush_are_late_for_their_own_source_too() -> None:
+    """Where each source goes by its own heartbeat."""
+    bounds = (sw.Bounds.in_order() & sw.Bounds.lull(1000)).only("a", "b")
+    one = _Query(
+        lambda rows: rows.sort_within_origins(bounds=bounds),
+        "readings",
+        schema=_WHO,
+        origin="who",
+        arrived="landed",
+    )
+    one.send("readings", *_from("a", 40), *_from("b", 7))
+    one.control.flush()
+    assert sorted(one.given()) == [7, 40]
+    one.send("readings", {"at": 39, "who": "b", "landed": 900}, {"at": 41, "who": "b", "landed": 901})
+    assert one.late == [39]

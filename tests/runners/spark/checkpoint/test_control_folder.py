@@ -255,7 +255,9 @@ def test_the_command_line_writes_records(
         "patience", "5s", "--step=punctuate#1", code=2
     )
     assert "this query has no such source" in asked("retire", "returns", code=2)
-    assert "resume needs to know which source" in asked("resume", code=2)
+    assert "resume needs to know whom" in asked("resume", code=2)
+    assert "this query has no such replica" in asked("detach", "orders", code=2)
+    assert "this is no time" in asked("attach", "orders", "--complete-from=soon", code=2)
     assert "flush takes no name" in asked("flush", "refunds", code=2)
     assert "no query has this checkpoint" in _error(["control", str(tmp_path / "none"), "flush"], capsys)
     one.query.work()

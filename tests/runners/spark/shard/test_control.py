@@ -188,7 +188,7 @@ def test_streams_with_bounds(name: str, shards: int) -> None:
 
 
 def _assert_same(
-    planned: Planned, sources: int, shards: int, names: Sequence[str], *, patience: bool, **columns: str
+    planned: Planned, sources: int, shards: int, names: Sequence[str], *, patience: bool, **columns: Any
 ) -> None:
     changed = False
     plan = shard_plan(planned, [_ROWS] * sources, shards, **columns)
@@ -254,3 +254,14 @@ def test_replicas_come_and_go(planned: Planned, replicas: int, shards: int) -> N
         assert _same(found) == expected, seed
         changed |= expected != _same(in_process(planned, cuts))
     assert changed, "what is asked decides something"
+
+
+def test_a_record_that_comes_twice_changes_nothing() -> None:
+    """Whoever put a copy of it into the folder; what is no record is noted, and changes nothing either."""
+    rows = [pa.Table.from_pylist([{"at": at, "k": "x", "who": "a", "landed": 0}], schema=_ROWS) for at in (5, 9, 30)]
+    flush = ControlRecord(1, "flush")
+    plan = shard_plan(_two, [_ROWS], 1)
+    once = _same(in_shards(plan, [rows], Random(0), store=True, asked=[[flush], [], []]))
+    assert _same(in_shards(plan, [rows], Random(0), store=True, asked=[[flush], [flush], [flush]])) == once
+    again = [[flush], [ControlRecord(2, "flush")], []]
+    assert _same(in_shards(plan, [rows], Random(0), store=True, asked=again)) != once
