@@ -135,7 +135,7 @@ def _answer(name: str, make: Make, schema: pa.Schema) -> Answer:
 
 def _refuse_ending(plan: ShardPlan) -> None:
     """Refuse what to_spark() would."""
-    refuse_lost_rows(plan)
+    refuse_lost_rows(plan, streaming=False)
     refuse_coming_and_going(plan, "start() it with control=True, or let all replicas take part")
 
 

@@ -586,6 +586,9 @@ def test_what_cannot_be_flushed_is_refused(session: SparkSession, tmp_path: Path
         stream.start(at_end="flush", **options)
     with pytest.raises(PlanError, match=r"(?s)takes 'flush' or nothing.*at_end='flush'"):
         stream.start(at_end="close", trigger={"availableNow": True}, **options)
+    for trigger in ({"availableNow": True}, {"processingTime": "1s"}):  # whose hints would else send users in a circle
+        with pytest.raises(PlanError, match=r"(?s)never ends.*leave one of them out"):
+            stream.start(at_end="flush", timeout="1s", trigger=trigger, **options)
 
 
 # ---- refusals -------------------------------------------------------------------------------------------------------
@@ -658,6 +661,8 @@ def test_streams_and_frames_that_end_have_their_own_calls(session: SparkSession,
         ending.start(checkpoint=str(tmp_path / "checkpoint"), main=sink, late=sink)
     with pytest.raises(PlanError, match=r"(?s)would be lost.*use start\(late="):
         streaming.to_spark()
+    with pytest.raises(PlanError, match=r"(?s)would be lost.*run it in process.*or choose Late.drop"):
+        ending.to_spark()
     with pytest.raises(PlanError, match=r"(?s)needs other settings.*providerClass.*FormatVersion.*use start"):
         _sorted(_stream(_streaming(session, tmp_path / "in")), late=sw.Late.drop()).to_spark()
     with pytest.raises(PlanError, match="runs on Spark only"):

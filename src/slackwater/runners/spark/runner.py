@@ -202,7 +202,7 @@ def to_frame(
     if memory is not None and not frames[0].isStreaming:
         words = "leave memory= out: what waits is held in memory, for no state is stored"
         raise PlanError(message("memory= means nothing for a batch DataFrame", {"memory": memory}, words))
-    refuse_lost_rows(plan)
+    refuse_lost_rows(plan, streaming=frames[0].isStreaming)
     refuse_coming_and_going(plan, "start() it with control=True, or let all replicas take part")
     packed = _packed(plan, chunk_rows, nothing_is_late=not frames[0].isStreaming)
     if frames[0].isStreaming:
@@ -229,7 +229,10 @@ def _require_flag(rescale: object) -> None:
 
 
 def _refuse_trigger(trigger: Mapping[str, Any], timeout: str | timedelta | None, at_end: str | None) -> None:
-    """Refuse a trigger that what else was chosen does not go with."""
+    """Refuse a trigger that what else was chosen does not go with, and two choices of which each needs another."""
+    if timeout is not None and at_end is not None:
+        facts, hint = {"timeout": timeout, "at_end": at_end}, "leave one of them out: both let out what is held"
+        raise PlanError(message("a query with a timeout= never ends, so that at_end= would not come", facts, hint))
     if timeout is not None and trigger.get("availableNow"):
         # Spark runs micro-batches without rows as long as there may be timers, and there may always be some.
         facts, hint = {"timeout": timeout, "trigger": trigger}, 'leave one of them out, or {"processingTime": ...}'
@@ -328,11 +331,12 @@ def _frames_of(plan: ShardPlan) -> list[DataFrame]:
     return frames
 
 
-def refuse_lost_rows(plan: ShardPlan) -> None:
+def refuse_lost_rows(plan: ShardPlan, *, streaming: bool) -> None:
     """Refuse a plan with rows for several outputs, where there is one."""
     lost = [output for output in plan.outputs if output != MAIN]
     if lost:
-        hint = "use start(late=..., left_out=...), or choose Late.drop() and LeftOutRows.drop()"
+        elsewhere = "use start(late=..., left_out=...)" if streaming else "run it in process, of frame.toArrow()"
+        hint = f"{elsewhere}, or choose Late.drop() and LeftOutRows.drop()"
         facts = {"outputs": ", ".join(lost)}
         raise PlanError(message("rows that come too late would be lost: a DataFrame is one output", facts, hint))
 
