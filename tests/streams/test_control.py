@@ -222,6 +222,17 @@ def test_who_cannot_be_paused_says_why(plan: Any, because: str) -> None:
         one.control.pause("blue")
 
 
+def test_a_stream_of_replicas_that_a_column_names_cannot_be_paused() -> None:
+    """Each of them would be complete up to its newest row, and lose what it has not sent yet."""
+    source = sw.stream(sw.PushSource(_WHO, name="log"), time="at", arrived="landed")
+    bounds = sw.Bounds.in_order() & sw.Bounds.lull(50)
+    merged = source.merge_replicas(by="who", patience=100, bounds=bounds, late=sw.Late.drop())
+    query = merged.open(print)
+    for ask in (query.control.pause, query.control.retire):
+        with pytest.raises(PlanError, match="a column names its replicas"):
+            ask("log")
+
+
 def test_two_streams_of_one_name_cannot_be_distinguished() -> None:
     """They are to be named."""
     a, b = (sw.stream(sw.PushSource(_AT, name="orders"), time="at") for _ in range(2))

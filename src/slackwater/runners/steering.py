@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import PlanError, SlackwaterError, message
 from slackwater.operators.punctuate import PunctuateOperator
+from slackwater.operators.replicas.by_column import MergeByColumnOperator
 from slackwater.operators.steered import Steered, WaitsForSources
 from slackwater.operators.why import Grounds
 from slackwater.plan.nodes.ordering import LatenessStep
@@ -182,6 +183,8 @@ class Steering:
     def _why_waited_for(self, way: Way) -> str:
         if not all(self._graph.nodes[step].traits.trusts_idle_sources for step in way.steps()):
             return "it is a replica, and one that is silent holds nobody back who has more; detach() leaves it out"
+        if any(isinstance(step.operator, MergeByColumnOperator) for step in way.steps()):
+            return "a column names its replicas, and who leads is not to be taken for complete where it is silent"
         return next((f"{one.why_fixed}, and is put together with it" for one in self._beside(way) if one.why_fixed), "")
 
     def _beside(self, way: Way) -> list[Way]:

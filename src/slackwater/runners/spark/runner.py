@@ -231,8 +231,9 @@ def _require_flag(rescale: object) -> None:
 def _refuse_trigger(trigger: Mapping[str, Any], timeout: str | timedelta | None, at_end: str | None) -> None:
     """Refuse a trigger that what else was chosen does not go with, and two choices of which each needs another."""
     if timeout is not None and at_end is not None:
-        facts, hint = {"timeout": timeout, "at_end": at_end}, "leave one of them out: both let out what is held"
-        raise PlanError(message("a query with a timeout= never ends, so that at_end= would not come", facts, hint))
+        words = "leave one of them out: both let out what is held"
+        both: dict[str, Any] = {"timeout": timeout, "at_end": at_end}
+        raise PlanError(message("a query with a timeout= never ends, so that at_end= would not come", both, words))
     if timeout is not None and trigger.get("availableNow"):
         # Spark runs micro-batches without rows as long as there may be timers, and there may always be some.
         facts, hint = {"timeout": timeout, "trigger": trigger}, 'leave one of them out, or {"processingTime": ...}'
