@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -168,14 +169,18 @@ def test_a_start_that_was_taken_over_writes_nothing_more(session: SparkSession, 
     assert after.epoch == 0
 
 
-def test_no_listener_is_left_behind(session: SparkSession, folder: Path, written: _Written) -> None:
+def test_no_listener_is_left_behind(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither of a query that has ended, nor of one that could not be started."""
-    listening = session._jsparkSession.streams().listListeners
-    before = len(listening())
-    query = _start(session)
-    assert len(listening()) == before + 1
-    query.stop()
-    written.until(folder / "checkpoint", lambda one: one.state == STOPPED)
+    manager: Any = type(session.streams)
+    added: list[Any] = []
+    removed: queue.Queue[Any] = queue.Queue()
+    adding, removing = manager.addListener, manager.removeListener
+    monkeypatch.setattr(manager, "addListener", lambda one, listener: (added.append(listener), adding(one, listener)))
+    monkeypatch.setattr(manager, "removeListener", lambda one, gone: (removing(one, gone), removed.put(gone)))
+    _start(session).stop()
+    (ours,) = added
+    while removed.get(timeout=_PATIENT_SECONDS) is not ours:
+        pass  # one of an earlier test
     run = SimpleNamespace(query="q", run="r", epoch=1)
 
     def refused() -> Any:
@@ -183,7 +188,7 @@ def test_no_listener_is_left_behind(session: SparkSession, folder: Path, written
 
     with pytest.raises(LookupError):
         leaving_status(session, run, None, refused)  # type: ignore[arg-type]
-    assert len(listening()) == before
+    assert removed.get(timeout=_PATIENT_SECONDS) is added[1]
 
 
 # ---- slackwater run --runner spark ----------------------------------------------------------------------------------
