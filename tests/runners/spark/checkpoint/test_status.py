@@ -175,8 +175,17 @@ def test_no_listener_is_left_behind(session: SparkSession, monkeypatch: pytest.M
     added: list[Any] = []
     removed: queue.Queue[Any] = queue.Queue()
     adding, removing = manager.addListener, manager.removeListener
-    monkeypatch.setattr(manager, "addListener", lambda one, listener: (added.append(listener), adding(one, listener)))
-    monkeypatch.setattr(manager, "removeListener", lambda one, gone: (removing(one, gone), removed.put(gone)))
+
+    def add(one: Any, listener: Any) -> None:
+        added.append(listener)
+        adding(one, listener)
+
+    def remove(one: Any, listener: Any) -> None:
+        removing(one, listener)
+        removed.put(listener)
+
+    monkeypatch.setattr(manager, "addListener", add)
+    monkeypatch.setattr(manager, "removeListener", remove)
     _start(session).stop()
     (ours,) = added
     while removed.get(timeout=_PATIENT_SECONDS) is not ours:
