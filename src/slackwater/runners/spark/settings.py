@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.errors import PlanError, message
 from slackwater.runners.spark.storage.places import LOCAL
+from slackwater.runners.spark.wire.chunks import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -40,13 +41,6 @@ _CHUNK_BYTES: Final = 2 << 20
 Spark counts rows, and to it a chunk is one: without this it would gather all chunks of a task before Python gets one.
 """
 
-_ROWS_AT_ONCE: Final = 10_000
-"""How many rows go from Spark to Python at once, where they are many: what Spark has by default.
-
-A task has one thread in Java, which fills a batch and sends it. With a chunk of rows in each, Java and Python wait for
-each other: a sort of two million rows per micro-batch took 2.1 s instead of 1.3, for the same time of processors.
-"""
-
 _CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
 """Who writes the files of a checkpoint."""
 
@@ -60,7 +54,7 @@ _one_at_a_time: Final = RLock()
 def stream_settings(shards: int) -> dict[str, str]:
     """State in RocksDB, of which a micro-batch stores what changed; one partition for each shard; chunks one by one."""
     return {
-        f"{_ARROW}.maxRecordsPerBatch": str(_ROWS_AT_ONCE),
+        f"{_ARROW}.maxRecordsPerBatch": str(CHUNK_ROWS),
         f"{_ARROW}.maxBytesPerBatch": str(_CHUNK_BYTES),
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
         **_TELLS_ATTEMPTS_APART,
