@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from slackwater.operators.operator import Operator
     from slackwater.plan.node import Node
     from slackwater.plan.rewrites.transform import Made
-    from slackwater.progress.instants import Instant
+    from slackwater.progress.instants import Duration, Instant
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,11 @@ class AssignPanes(AssignWindow):
     def verb(self) -> str:
         """As it was written."""
         return "hopping"
+
+    @property
+    def holds_back(self) -> Duration:
+        """As much as the windows do that are made of panes."""
+        return 2 * self.panes_of.size
 
     def lets_go(self, newest: Instant) -> Instant:
         """Windows are waited for, and not panes."""

@@ -178,7 +178,7 @@ PLANS: dict[str, Callable[[_Streams, Callable[[int], Any]], Sequence[Any]]] = {
     "bands": lambda s, of: list(s[0].in_bands(of(2), of(4), of(8), every=sw.Every.batch())),
     "counts": lambda s, of: [_sorted(s[0], of).tumbling(of(5)).group_by("k").aggregate(n=sw.count())],
     "counts of a union": lambda s, of: [
-        sw.union(_sorted(s[0], of), _sorted(s[1], of)).hopping(of(8), of(4)).group_by("k").aggregate(n=sw.count())
+        sw.union(_sorted(s[0], of), _sorted(s[1], of)).hopping(of(12), of(2)).group_by("k").aggregate(n=sw.count())
     ],
     "counts of counts": lambda s, of: [
         _sorted(s[0], of)
