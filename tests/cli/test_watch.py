@@ -7,6 +7,7 @@ import io
 import json
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NOW = SystemClock().now()
+"""The present of each test."""
+
 _MINUTE = 60_000_000
 _WHY = sw.Why(
     "heartbeats#1", 5, 8, sw.Grounds.PROVEN, "each source: in order", "b", "a", 9, held={"sort#1": 2}, calendar=False,
@@ -55,6 +58,12 @@ def _status(**changes: Any) -> Status:
     place = socket.gethostname(), os.getpid()
     status = Status("q" * 32, "r" * 32, 3, "tides", *place, RUNNING, _NOW, _NOW, micro_batch=batch)
     return dataclasses.replace(status, **changes)
+
+
+@pytest.fixture(autouse=True)
+def _present(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests may have taken minutes since this file was read."""
+    monkeypatch.setattr(sys.modules[__name__], "_NOW", SystemClock().now())
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ _PAGES = [page for page in documents() if not needs_spark(page)]
 _NOT_RUN = {
     "CONTRIBUTING.md": [],
     "README.md": ["sh"],  # make demo, make test
-    "docs/guides/cluster.md": ["sh", "python"],
+    "docs/guides/cluster.md": ["sh", "python", "python"],
     "docs/guides/kafka.md": ["python", "python"],
+    "docs/guides/quiet_sources.md": ["sh"],
 }
 """Blocks that are shown and cannot be run here; each has a comment that says why."""
 

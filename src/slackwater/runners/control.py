@@ -57,9 +57,12 @@ class Control(ABC):
     >>> query.control.flush()
     [9]
     2
-    >>> print(*query.control.records(), sep="\n")
+    >>> query.control.patience(5, step="punctuate#1"), query.control.resume("refunds"), query.control.retire("refunds")
+    (3, 4, 5)
+    >>> print(*query.control.records()[:3], sep="\n")
     1  pause source=refunds  applied
     2  flush  applied
+    3  patience step=punctuate#1 patience=5  applied
     """
 
     def pause(self, source: str) -> int:
@@ -96,11 +99,26 @@ class Control(ABC):
         `replica` is a stream that was given to merge_replicas(), by its name, which was made for replicas that come and
         go: attachable=True, or standby=[...]. Until the merged stream is complete up to `complete_from` the replica's
         events count, and its punctuations do not.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> sources = [sw.PushSource({"at": pa.int64()}, name=name) for name in ("blue", "green")]
+        >>> copies = [sw.stream(one, time="at").assume_ordered() for one in sources]
+        >>> query = sw.merge_replicas(*copies, attachable=True).open(lambda rows: print(rows["at"].to_pylist()))
+        >>> query.control.detach("blue"), query.control.attach("blue", complete_from=5)
+        (1, 2)
         """
         return self._ask(self._controllable().about_attaching(replica, complete_from))
 
     def detach(self, replica: str) -> int:
-        """Listen to a replica of a merge no longer: what it sends is read, and dropped, until it is attached again."""
+        """Listen to a replica of a merge no longer: what it sends is read, and dropped, until it is attached again.
+
+        >>> import pyarrow as pa, slackwater as sw
+        >>> sources = [sw.PushSource({"at": pa.int64()}, name=name) for name in ("blue", "green")]
+        >>> copies = [sw.stream(one, time="at").assume_ordered() for one in sources]
+        >>> query = sw.merge_replicas(*copies, attachable=True).open(lambda rows: print(rows["at"].to_pylist()))
+        >>> query.control.detach("green")
+        1
+        """
         return self._ask(self._controllable().about_detaching(replica))
 
     @abstractmethod

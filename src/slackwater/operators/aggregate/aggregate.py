@@ -124,6 +124,7 @@ class AggregateOperator(InterestedOperator[AggregateState]):
         >>> import pyarrow as pa
         >>> import slackwater as sw
         >>> from slackwater.events.batch import EventBatch
+        >>> from slackwater.operators.aggregate.group_rows import GroupRows
         >>> windows = sw.stream([{"at": 1, "k": "a"}], time="at").tumbling(10).node.schema
         >>> form = GroupRows(windows, ("k",), {"n": sw.count()}, "example")
         >>> events = EventBatch.inserts(pa.record_batch({"at": [1, 4], "k": ["a", "a"]}), [0, 0], [10, 10])
