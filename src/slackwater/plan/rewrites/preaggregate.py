@@ -87,7 +87,7 @@ def _map_side(node: BandedAggregate, step: Punctuate, rows: Node) -> BandedAggre
     if _has_heartbeats(step):
         return None
     if step.late.action is not LateAction.DROPPED:
-        if _computed_key(node) is not None:
+        if _why_keys_part(node) is not None:
             return None
         return _of_groups(node, step, rows, PunctuateUnlessSummedUp, counted=True)
     for one in _steps_behind(node):
@@ -97,10 +97,15 @@ def _map_side(node: BandedAggregate, step: Punctuate, rows: Node) -> BandedAggre
     return replace(node, bands=tuple(outputs_of(splitting, len(node.bands))), groups=summed_up.groups)
 
 
-def _computed_key(node: BandedAggregate) -> str | None:
-    """A key that rows have not got under its name; None if they have all. By keys rows and groups find one shard."""
+def _why_keys_part(node: BandedAggregate) -> str | None:
+    """Why rows and groups would not find one shard by their keys; None if they do: rows have all, under their names."""
     steps = _steps_behind(node)
-    return next((key for key in node.keys if any(one.column_inputs(key) != [(one.input, key)] for one in steps)), None)
+    for key in node.keys:
+        if any(one.column_inputs(key) != [(one.input, key)] for one in steps):
+            return f"its key {key} is computed behind the window; compute it before"
+        if key == steps[0].input.schema.time.name:  # which is a column of another kind behind the window
+            return f"its key {key} is the time of rows, by which sums would come to other shards"
+    return None
 
 
 def _steps_behind(node: BandedAggregate) -> tuple[AssignWindow | Select, ...]:
@@ -158,7 +163,7 @@ def why_not_map_side(*roots: Node) -> list[str]:
             if why is None and _has_heartbeats(step):
                 why = "bounds follow the arrivals of rows, and not of groups"
             elif why is None:
-                why = f"its key {_computed_key(node)} is computed behind the window; compute it before"
+                why = _why_keys_part(node)
             reasons.append(f"{node.line}: {why}")
     return reasons
 

@@ -49,6 +49,24 @@ def test_what_comes_out_does_not_depend_on_what_tasks_know(
         assert repr(rows) == repr(without[what])  # which knows -0.0 and NaN
 
 
+@pytest.mark.parametrize("calendar", [False, True])
+def test_the_time_of_rows_may_be_a_key(*, calendar: bool) -> None:
+    """Behind a window it is a column of another kind: as one of groups it would come to other shards than rows."""
+    schema = SCHEMA.set(0, pa.field("at", pa.timestamp("us", "UTC"))) if calendar else SCHEMA
+    length, second = (lambda n: f"{n}s", 1_000_000) if calendar else (lambda n: n, 1)
+
+    def bands(streams: Any) -> list[Any]:
+        windows = streams[0].tumbling(length(5)).group_by("at")
+        return list(windows.in_bands(length(2), length(8), every=sw.Every.batch(), late=sw.Late.divert(), n=sw.count()))
+
+    rows = rows_of(Random(1), 60)
+    times = pa.array([at * second for at in rows["at"].to_pylist()], pa.int64()).cast(schema.field(0).type)
+    turns = cut(rows.set_column(0, schema.field(0), times), Random(1), 4)
+    plan = shard_plan(bands, [schema], 3)
+    with_bounds, without = (run_shards(plan, turns, how, Random(1)) for how in ("what holds", "nothing"))
+    assert repr(with_bounds) == repr(without)  # which knows NaN
+
+
 @given(seed=st.integers(0, 10**6), shards=st.sampled_from([1, 3]))
 def test_no_row_travels_that_cannot_be_late(seed: int, shards: int) -> None:
     """Those before the bound are rows, all others are in groups, and none is lost or there twice."""
