@@ -22,7 +22,7 @@ from slackwater.errors import PlanError, message
 from slackwater.progress.instants import FOREVER
 from slackwater.runners.control import Control, standing_of
 from slackwater.runners.control_records import Controllable, ControlRecord
-from slackwater.runners.spark.checkpoint.ownership import HIDDEN, as_record, stored_record
+from slackwater.runners.spark.checkpoint.ownership import HIDDEN, as_record, required_record
 from slackwater.runners.spark.planning.shard_keys import shard_keys
 from slackwater.runners.spark.storage.files import reached, writing_to
 from slackwater.runners.spark.wire.packed_rows import CONTROL
@@ -144,11 +144,7 @@ def control_of(path: str) -> SparkControl:
     """Write records for the query of a checkpoint, wherever it runs, as far as its last start noted what it can do."""
     place, files = reached(path)
     with writing_to("the checkpoint", place):
-        record = stored_record(files, place)
-    if record is None:
-        hint = "name the folder that start(checkpoint=...) was given"
-        raise PlanError(message("no query has this checkpoint", {"checkpoint": place.address}, hint))
-    notes = record.get("control")
+        notes = required_record(files, place).get("control")
     if notes is None:
         raise _not_controlled(place)
     return SparkControl(ControlFolder(place, files, Controllable.stored(notes)))

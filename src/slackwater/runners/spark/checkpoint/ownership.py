@@ -148,6 +148,15 @@ def stored_record(files: Files, checkpoint: Place) -> dict[str, Any] | None:
     return record
 
 
+def required_record(files: Files, checkpoint: Place) -> dict[str, Any]:
+    """The same, of a folder that somebody names; one that is no query's is refused."""
+    record = stored_record(files, checkpoint)
+    if record is None:
+        hint = "name the folder that start(checkpoint=...) was given"
+        raise PlanError(message("no query has this checkpoint", {"checkpoint": checkpoint.address}, hint))
+    return record
+
+
 def _lines_in(record: Mapping[str, Any]) -> dict[str, Line]:
     return {name: Line(*parts) for name, parts in record["plan"].items()}
 

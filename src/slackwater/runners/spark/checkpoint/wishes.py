@@ -21,8 +21,8 @@ from slackwater.runners.spark.checkpoint.ownership import (
     as_record,
     read_record,
     record_of,
+    required_record,
     shards_in,
-    stored_record,
 )
 from slackwater.runners.spark.storage.files import SparkFiles, files_at, reached, writing_to
 
@@ -44,10 +44,7 @@ def wish_for(path: str, shards: int) -> str:
         raise PlanError(message("shards is a whole number above zero", {"got": shards}))
     place, files = reached(path)
     with writing_to("the checkpoint", place):
-        record = stored_record(files, place)
-        if record is None:
-            hint = "name the folder that start(checkpoint=...) was given"
-            raise PlanError(message("no query has this checkpoint", {"checkpoint": place.address}, hint))
+        record = required_record(files, place)
         there, given = shards_in(record), record.get("given")
         if shards == there:
             files.remove(_wish_at(place))
